@@ -74,8 +74,8 @@ static int terminal_columns(void)
 {
     struct winsize size;
 
-    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 40 ? size.ws_col
-                                                                            : DEFAULT_COLUMNS;
+    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 40 ? size.ws_col :
+                                                                              DEFAULT_COLUMNS;
 }
 
 static bool written(bool ok, const char *file)
@@ -281,9 +281,9 @@ static int run(const struct cm_options *options, const struct cm_map *map,
     if (!make_matrix(&show, options, map)) {
         status = CM_EXIT_USAGE;
     } else {
-        status = !write_all(&show, options)         ? CM_EXIT_ERROR
-                 : cm_capture_damaged(show.capture) ? CM_EXIT_DAMAGED
-                                                    : CM_EXIT_OK;
+        status = !write_all(&show, options)       ? CM_EXIT_ERROR :
+                 cm_capture_damaged(show.capture) ? CM_EXIT_DAMAGED :
+                                                    CM_EXIT_OK;
         cm_matrix_free(show.matrix);
     }
     cm_capture_close(show.capture);

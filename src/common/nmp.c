@@ -38,8 +38,8 @@ void nmp_put_bits(uint8_t *buf, unsigned bit, unsigned width, uint64_t value)
     unsigned __int128 v = (unsigned __int128)(value & ones) << shift;
 
     for (i = 0; i < num; i++) {
-        buf[first + i] = (uint8_t)((buf[first + i] & ~(uint8_t)(mask >> (8 * i))) |
-                                   (uint8_t)(v >> (8 * i)));
+        buf[first + i] =
+            (uint8_t)((buf[first + i] & ~(uint8_t)(mask >> (8 * i))) | (uint8_t)(v >> (8 * i)));
     }
 }
 
@@ -125,17 +125,19 @@ static void get_data(const uint8_t *buf, struct nmp_desc *desc)
 }
 
 /* The fields of one word: member of nmp_desc, and place in the descriptor. */
+/* clang-format off */
 #define SMALL_FIELDS(F)                                                                          \
     F(head, HEAD) F(type, TYPE) F(sm, SM) F(inst, INST) F(err, ERR) F(fence, FEN) F(lint, LINT)  \
     F(rint, RINT) F(rt_type, RT_TYPE) F(dest_type, DEST_TYPE) F(dest_id, DEST_ID)                \
     F(dest_vp, DEST_VP) F(src_vp, SRC_VP)
+/* clang-format on */
 
 void nmp_encode(const struct nmp_desc *desc, uint8_t buf[NMP_DESC_BYTES])
 {
     uint64_t word = 0;
 
     memset(buf, 0, NMP_DESC_BYTES);
-#define PUT(member, name) \
+#define PUT(member, name)                                                                          \
     word |= ((uint64_t)desc->member & ((1ull << NMP_WIDTH_##name) - 1)) << NMP_BIT_##name;
     SMALL_FIELDS(PUT)
 #undef PUT
@@ -153,9 +155,9 @@ bool nmp_decode(const uint8_t buf[NMP_DESC_BYTES], struct nmp_desc *desc)
     bool ok;
 
     memset(desc, 0, sizeof(*desc));
-#define GET(member, name)                                                                   \
-    desc->member = (__typeof__(desc->member))((word >> NMP_BIT_##name) &                    \
-                                              ((1ull << NMP_WIDTH_##name) - 1));
+#define GET(member, name)                                                                          \
+    desc->member =                                                                                 \
+        (__typeof__(desc->member))((word >> NMP_BIT_##name) & ((1ull << NMP_WIDTH_##name) - 1));
     SMALL_FIELDS(GET)
 #undef GET
     desc->transaction = (uint16_t)nmp_get_bits(buf, NMP_BIT_TRANSACTION, NMP_WIDTH_TRANSACTION);
@@ -184,33 +186,40 @@ bool nmp_is_request(unsigned type)
            type == NMP_EEP_WRITE_REQ;
 }
 
-#define NAME_OF(names, i) ((i) < sizeof(names) / sizeof((names)[0]) && (names)[i] ? (names)[i] : \
-                           "unknown")
+#define NAME_OF(names, i)                                                                          \
+    ((i) < sizeof(names) / sizeof((names)[0]) && (names)[i] ? (names)[i] : "unknown")
 
 const char *nmp_type_name(unsigned type)
 {
-    static const char *const names[] = {
-        NULL, "register read request", "register read response", "register write request",
-        "register write response", "register error response", "EEPROM read request",
-        "EEPROM read response", "EEPROM write request", "EEPROM write response",
-        "EEPROM error response", "report"};
+    static const char *const names[] = {NULL,
+                                        "register read request",
+                                        "register read response",
+                                        "register write request",
+                                        "register write response",
+                                        "register error response",
+                                        "EEPROM read request",
+                                        "EEPROM read response",
+                                        "EEPROM write request",
+                                        "EEPROM write response",
+                                        "EEPROM error response",
+                                        "report"};
 
     return NAME_OF(names, type);
 }
 
 const char *nmp_status_name(unsigned status)
 {
-    static const char *const names[] = {"done", "address out of range", "count out of range",
-                                        "not a request", "register is read-only",
-                                        "value refused"};
+    static const char *const names[] = {
+        "done",          "address out of range",  "count out of range",
+        "not a request", "register is read-only", "value refused"};
 
     return NAME_OF(names, status);
 }
 
 const char *nmp_event_name(unsigned event)
 {
-    static const char *const names[] = {NULL, "link_down", "link_up", "retry", "hot", "cool", "crc",
-                                        "bist_done", "width"};
+    static const char *const names[] = {NULL,   "link_down", "link_up",   "retry", "hot",
+                                        "cool", "crc",       "bist_done", "width"};
 
     return NAME_OF(names, event);
 }

@@ -24,9 +24,9 @@
 struct inm_link_hello {
     uint64_t magic;
     uint32_t version;
-    uint32_t nic_id;  /* wanted; in the answer: given */
-    uint32_t vp;      /* in the answer: the virtual port that answers and reports go to */
-    uint32_t status;  /* in the answer: 0, or an errno */
+    uint32_t nic_id;   /* wanted; in the answer: given */
+    uint32_t vp;       /* in the answer: the virtual port that answers and reports go to */
+    uint32_t status;   /* in the answer: 0, or an errno */
     uint32_t modelled; /* in the answer: whether times are modelled */
     uint32_t reserved;
 };
@@ -34,7 +34,7 @@ static_assert(sizeof(struct inm_link_hello) == 32, "no gaps");
 
 struct inm_link_record {
     uint64_t time_ns;
-    uint8_t  desc[NMP_DESC_BYTES];
+    uint8_t desc[NMP_DESC_BYTES];
 };
 static_assert(sizeof(struct inm_link_record) == 72, "no gaps");
 

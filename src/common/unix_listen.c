@@ -28,8 +28,8 @@ int unix_listen(const char *path, int type, int backlog, char *error, size_t siz
         unlink(path);
     }
     mask = umask(0177);
-    failed = bind(fd, (struct sockaddr *)&address, sizeof(address)) != 0 ||
-             listen(fd, backlog) != 0;
+    failed =
+        bind(fd, (struct sockaddr *)&address, sizeof(address)) != 0 || listen(fd, backlog) != 0;
     umask(mask);
     if (failed) {
         snprintf(error, size, "%s", strerror(errno));

@@ -37,17 +37,17 @@ extern "C" {
 
 /** Results of calls. */
 typedef enum glex_ret {
-    GLEX_SUCCESS = 0,      /**< done */
-    GLEX_SYS_ERR,          /**< the operating system refused; see errno */
-    GLEX_INVALID_PARAM,    /**< an argument is outside its range */
-    GLEX_NO_EP_RESOURCE,   /**< no such endpoint number or type is free */
-    GLEX_NO_MEM_RESOURCE,  /**< no memory, or the registration table is full */
-    GLEX_BUSY,             /**< descriptor queue full: nothing was taken, post again later */
-    GLEX_NO_MP,            /**< no message arrived within the timeout */
-    GLEX_NO_EVENT,         /**< no event arrived within the timeout */
-    GLEX_INTR,             /**< a signal interrupted the wait */
-    GLEX_ACCESS_ERR,       /**< the memory cannot be read or written as asked */
-    GLEX_NOT_IMPLEMENTED   /**< this NIC does not do that */
+    GLEX_SUCCESS = 0,     /**< done */
+    GLEX_SYS_ERR,         /**< the operating system refused; see errno */
+    GLEX_INVALID_PARAM,   /**< an argument is outside its range */
+    GLEX_NO_EP_RESOURCE,  /**< no such endpoint number or type is free */
+    GLEX_NO_MEM_RESOURCE, /**< no memory, or the registration table is full */
+    GLEX_BUSY,            /**< descriptor queue full: nothing was taken, post again later */
+    GLEX_NO_MP,           /**< no message arrived within the timeout */
+    GLEX_NO_EVENT,        /**< no event arrived within the timeout */
+    GLEX_INTR,            /**< a signal interrupted the wait */
+    GLEX_ACCESS_ERR,      /**< the memory cannot be read or written as asked */
+    GLEX_NOT_IMPLEMENTED  /**< this NIC does not do that */
 } glex_ret_t;
 
 /** One NIC of this node. Belongs to the library: programs use its address alone. */
@@ -80,22 +80,22 @@ struct glex_device_attr {
 typedef struct glex_device_attr glex_device_attr_t;
 
 enum glex_ep_type {
-    GLEX_EP_TYPE_FAST       = 0, /**< descriptors by programmed I/O */
-    GLEX_EP_TYPE_NORMAL     = 1, /**< descriptors by DMA */
-    GLEX_EP_TYPE_EMULATE    = 2,
+    GLEX_EP_TYPE_FAST = 0,   /**< descriptors by programmed I/O */
+    GLEX_EP_TYPE_NORMAL = 1, /**< descriptors by DMA */
+    GLEX_EP_TYPE_EMULATE = 2,
     GLEX_EP_TYPE_MANAGEMENT = 3
 };
 
 enum glex_mpq_type {
-    GLEX_MPQ_TYPE_NORMAL        = 0,
+    GLEX_MPQ_TYPE_NORMAL = 0,
     GLEX_MPQ_TYPE_HIGH_CAPACITY = 1,
-    GLEX_MPQ_TYPE_IOMMU         = 2
+    GLEX_MPQ_TYPE_IOMMU = 2
 };
 
 enum glex_eq_type {
-    GLEX_EQ_TYPE_NORMAL        = 0,
+    GLEX_EQ_TYPE_NORMAL = 0,
     GLEX_EQ_TYPE_HIGH_CAPACITY = 1,
-    GLEX_EQ_TYPE_IOMMU         = 2
+    GLEX_EQ_TYPE_IOMMU = 2
 };
 
 /** Address of an endpoint; travels between processes as the number `v`. */
@@ -123,14 +123,14 @@ typedef union glex_ep_addr {
 
 /** How an endpoint is to be made, or, from glex_query_ep(), how it was made. */
 struct glex_ep_attr {
-    enum glex_ep_type  type;
+    enum glex_ep_type type;
     enum glex_mpq_type mpq_type;
-    enum glex_eq_type  eq_type;
-    uint32_t           num; /**< number on its NIC, or GLEX_ANY_EP_NUM */
-    uint32_t           key; /**< RDMA requests to this endpoint must name it */
-    uint32_t           dq_capacity;
-    uint32_t           mpq_capacity;
-    uint32_t           eq_capacity;
+    enum glex_eq_type eq_type;
+    uint32_t num; /**< number on its NIC, or GLEX_ANY_EP_NUM */
+    uint32_t key; /**< RDMA requests to this endpoint must name it */
+    uint32_t dq_capacity;
+    uint32_t mpq_capacity;
+    uint32_t eq_capacity;
 };
 
 /** The event that an RDMA request can leave in an event queue. cookie_1 must not be 0. Newer
@@ -161,97 +161,90 @@ typedef union glex_mem_handle {
 } glex_mem_handle_t;
 
 /** The allowed accesses of peers to registered memory. */
-enum glex_mem_flag {
-    GLEX_MEM_READ  = 1,
-    GLEX_MEM_WRITE = 2,
-    GLEX_MEM_IOMMU = 4
-};
+enum glex_mem_flag { GLEX_MEM_READ = 1, GLEX_MEM_WRITE = 2, GLEX_MEM_IOMMU = 4 };
 
 enum glex_flag {
-    GLEX_FLAG_LOCAL_INTR          = 1 << 0,
-    GLEX_FLAG_REMOTE_INTR         = 1 << 1,
-    GLEX_FLAG_FENCE               = 1 << 2, /**< start after all earlier requests completed */
-    GLEX_FLAG_LOCAL_EVT           = 1 << 3, /**< completion event into the initiator's EQ */
-    GLEX_FLAG_REMOTE_EVT          = 1 << 4, /**< completion event into the target's EQ */
-    GLEX_FLAG_NO_CONNECTION       = 1 << 5,
-    GLEX_FLAG_ROUTE_ADAPTIVE      = 1 << 6, /**< may overtake other requests */
-    GLEX_FLAG_COLL                = 1 << 7,
-    GLEX_FLAG_COLL_SEQ_START      = 1 << 8,
-    GLEX_FLAG_COLL_SEQ_TAIL       = 1 << 9,
-    GLEX_FLAG_COLL_COUNTER        = 1 << 10,
-    GLEX_FLAG_COLL_CP_DATA        = 1 << 11,
-    GLEX_FLAG_COLL_CP_SWAP_DATA   = 1 << 12,
-    GLEX_FLAG_COLL_CP_SWAP_ADDR   = 1 << 13,
-    GLEX_FLAG_COLL_SWAP           = 1 << 14,
-    GLEX_FLAG_COLL_SWAP_EP        = 1 << 15,
-    GLEX_FLAG_COLL_SWAP_SET       = 1 << 16,
-    GLEX_FLAG_COLL_REDUCE         = 1 << 17,
-    GLEX_FLAG_COLL_REDUCE_RESULT  = 1 << 18
+    GLEX_FLAG_LOCAL_INTR = 1 << 0,
+    GLEX_FLAG_REMOTE_INTR = 1 << 1,
+    GLEX_FLAG_FENCE = 1 << 2,      /**< start after all earlier requests completed */
+    GLEX_FLAG_LOCAL_EVT = 1 << 3,  /**< completion event into the initiator's EQ */
+    GLEX_FLAG_REMOTE_EVT = 1 << 4, /**< completion event into the target's EQ */
+    GLEX_FLAG_NO_CONNECTION = 1 << 5,
+    GLEX_FLAG_ROUTE_ADAPTIVE = 1 << 6, /**< may overtake other requests */
+    GLEX_FLAG_COLL = 1 << 7,
+    GLEX_FLAG_COLL_SEQ_START = 1 << 8,
+    GLEX_FLAG_COLL_SEQ_TAIL = 1 << 9,
+    GLEX_FLAG_COLL_COUNTER = 1 << 10,
+    GLEX_FLAG_COLL_CP_DATA = 1 << 11,
+    GLEX_FLAG_COLL_CP_SWAP_DATA = 1 << 12,
+    GLEX_FLAG_COLL_CP_SWAP_ADDR = 1 << 13,
+    GLEX_FLAG_COLL_SWAP = 1 << 14,
+    GLEX_FLAG_COLL_SWAP_EP = 1 << 15,
+    GLEX_FLAG_COLL_SWAP_SET = 1 << 16,
+    GLEX_FLAG_COLL_REDUCE = 1 << 17,
+    GLEX_FLAG_COLL_REDUCE_RESULT = 1 << 18
 };
 
 /** Immediate message: the data is copied at the call. */
 typedef struct glex_imm_mp_req {
-    glex_ep_addr_t          rmt_ep_addr;
-    void                   *data; /**< may be NULL where len is 0 */
-    uint32_t                len;  /**< at most max_imm_mp_data_len */
-    uint32_t                coll_counter;
-    int32_t                 flag; /**< of enum glex_flag */
+    glex_ep_addr_t rmt_ep_addr;
+    void *data;   /**< may be NULL where len is 0 */
+    uint32_t len; /**< at most max_imm_mp_data_len */
+    uint32_t coll_counter;
+    int32_t flag;                 /**< of enum glex_flag */
     struct glex_imm_mp_req *next; /**< next request of the chain, or NULL */
 } glex_imm_mp_req_t;
 
 /** Immediate RDMA put: the data is copied at the call and may be any memory. */
 typedef struct glex_imm_rdma_req {
-    glex_ep_addr_t            rmt_ep_addr;
-    void                     *data;
-    uint32_t                  len; /**< at most max_imm_rdma_data_len */
-    glex_mem_handle_t         rmt_mh;
-    uint32_t                  rmt_offset; /**< from the start of the registration */
-    glex_event_t              rmt_evt;    /**< read only with REMOTE_EVT */
-    uint32_t                  rmt_key;    /**< the target endpoint's key */
-    uint32_t                  coll_counter;
-    int32_t                   flag;
+    glex_ep_addr_t rmt_ep_addr;
+    void *data;
+    uint32_t len; /**< at most max_imm_rdma_data_len */
+    glex_mem_handle_t rmt_mh;
+    uint32_t rmt_offset;  /**< from the start of the registration */
+    glex_event_t rmt_evt; /**< read only with REMOTE_EVT */
+    uint32_t rmt_key;     /**< the target endpoint's key */
+    uint32_t coll_counter;
+    int32_t flag;
     struct glex_imm_rdma_req *next;
 } glex_imm_rdma_req_t;
 
-enum glex_rdma_type {
-    GLEX_RDMA_TYPE_PUT = 0,
-    GLEX_RDMA_TYPE_GET = 1
-};
+enum glex_rdma_type { GLEX_RDMA_TYPE_PUT = 0, GLEX_RDMA_TYPE_GET = 1 };
 
 /** RDMA between two registrations. */
 typedef struct glex_rdma_req {
-    glex_ep_addr_t        rmt_ep_addr;
-    glex_mem_handle_t     local_mh; /**< ignored if len is 0 */
-    uint32_t              local_offset;
-    uint32_t              len; /**< at most max_rdma_data_len */
-    glex_mem_handle_t     rmt_mh;
-    uint32_t              rmt_offset;
-    enum glex_rdma_type   type;
-    glex_event_t          local_evt; /**< read only with LOCAL_EVT */
-    glex_event_t          rmt_evt;   /**< read only with REMOTE_EVT */
-    uint32_t              rmt_key;
-    uint32_t              coll_counter;
-    uint32_t              coll_set_num;
-    int32_t               flag;
+    glex_ep_addr_t rmt_ep_addr;
+    glex_mem_handle_t local_mh; /**< ignored if len is 0 */
+    uint32_t local_offset;
+    uint32_t len; /**< at most max_rdma_data_len */
+    glex_mem_handle_t rmt_mh;
+    uint32_t rmt_offset;
+    enum glex_rdma_type type;
+    glex_event_t local_evt; /**< read only with LOCAL_EVT */
+    glex_event_t rmt_evt;   /**< read only with REMOTE_EVT */
+    uint32_t rmt_key;
+    uint32_t coll_counter;
+    uint32_t coll_set_num;
+    int32_t flag;
     struct glex_rdma_req *next;
 } glex_rdma_req_t;
 
 enum glex_coll_reduce_op {
-    GLEX_COLL_REDUCE_SUM_FLOAT       = 0x0,
-    GLEX_COLL_REDUCE_MAXLOC_FLOAT    = 0x1,
-    GLEX_COLL_REDUCE_MINLOC_FLOAT    = 0x2,
-    GLEX_COLL_REDUCE_SUM_SIGNED      = 0x3,
-    GLEX_COLL_REDUCE_MAXLOC_SIGNED   = 0x4,
-    GLEX_COLL_REDUCE_MINLOC_SIGNED   = 0x5,
-    GLEX_COLL_REDUCE_SUM_UNSIGNED    = 0x6,
+    GLEX_COLL_REDUCE_SUM_FLOAT = 0x0,
+    GLEX_COLL_REDUCE_MAXLOC_FLOAT = 0x1,
+    GLEX_COLL_REDUCE_MINLOC_FLOAT = 0x2,
+    GLEX_COLL_REDUCE_SUM_SIGNED = 0x3,
+    GLEX_COLL_REDUCE_MAXLOC_SIGNED = 0x4,
+    GLEX_COLL_REDUCE_MINLOC_SIGNED = 0x5,
+    GLEX_COLL_REDUCE_SUM_UNSIGNED = 0x6,
     GLEX_COLL_REDUCE_MAXLOC_UNSIGNED = 0x7,
     GLEX_COLL_REDUCE_MINLOC_UNSIGNED = 0x8,
-    GLEX_COLL_REDUCE_LAND            = 0x9,
-    GLEX_COLL_REDUCE_LOR             = 0xa,
-    GLEX_COLL_REDUCE_LXOR            = 0xb,
-    GLEX_COLL_REDUCE_BAND            = 0xc,
-    GLEX_COLL_REDUCE_BOR             = 0xd,
-    GLEX_COLL_REDUCE_BXOR            = 0xe
+    GLEX_COLL_REDUCE_LAND = 0x9,
+    GLEX_COLL_REDUCE_LOR = 0xa,
+    GLEX_COLL_REDUCE_LXOR = 0xb,
+    GLEX_COLL_REDUCE_BAND = 0xc,
+    GLEX_COLL_REDUCE_BOR = 0xd,
+    GLEX_COLL_REDUCE_BXOR = 0xe
 };
 
 enum glex_coll_reduce_data_bits {
@@ -266,7 +259,7 @@ enum glex_coll_reduce_data_bits {
 /** A reduction's value with its location. */
 union glex_coll_data_loc {
     struct {
-        int32_t  data;
+        int32_t data;
         uint32_t location;
     } int32_s;
     struct {
@@ -274,7 +267,7 @@ union glex_coll_data_loc {
         uint32_t location;
     } uint32_s;
     struct {
-        int64_t  data;
+        int64_t data;
         uint32_t location;
     } int64_s;
     struct {
@@ -282,11 +275,11 @@ union glex_coll_data_loc {
         uint32_t location;
     } uint64_s;
     struct {
-        float    data;
+        float data;
         uint32_t location;
     } float_s;
     struct {
-        double   data;
+        double data;
         uint32_t location;
     } double_s;
 };
@@ -300,36 +293,36 @@ enum glex_err_req_op {
 };
 
 enum glex_err_req_status {
-    GLEX_ERR_STATUS_FORMAT = 0,          /**< the request makes no sense to the NIC */
+    GLEX_ERR_STATUS_FORMAT = 0, /**< the request makes no sense to the NIC */
     GLEX_ERR_STATUS_SRC_HOST_DEAD,
-    GLEX_ERR_STATUS_DEST_HOST_DEAD,      /**< no such NIC on the fabric */
-    GLEX_ERR_STATUS_PCIE_READ,           /**< the NIC could not read or write host memory */
-    GLEX_ERR_STATUS_ATT,                 /**< the range leaves the registration */
-    GLEX_ERR_STATUS_MMT,                 /**< no such registration, wrong key or direction */
+    GLEX_ERR_STATUS_DEST_HOST_DEAD, /**< no such NIC on the fabric */
+    GLEX_ERR_STATUS_PCIE_READ,      /**< the NIC could not read or write host memory */
+    GLEX_ERR_STATUS_ATT,            /**< the range leaves the registration */
+    GLEX_ERR_STATUS_MMT,            /**< no such registration, wrong key or direction */
     GLEX_ERR_STATUS_SRC_VP_STOP,
-    GLEX_ERR_STATUS_DEST_VP_STOP,        /**< no such endpoint on the NIC, or it died */
-    GLEX_ERR_STATUS_DEST_MPQ_FULL,       /**< the message was lost */
-    GLEX_ERR_STATUS_DEST_EQ_FULL,        /**< the event was lost */
+    GLEX_ERR_STATUS_DEST_VP_STOP,  /**< no such endpoint on the NIC, or it died */
+    GLEX_ERR_STATUS_DEST_MPQ_FULL, /**< the message was lost */
+    GLEX_ERR_STATUS_DEST_EQ_FULL,  /**< the event was lost */
     GLEX_ERR_STATUS_CONNECTION_MAX_RETRY,
     GLEX_ERR_STATUS_CONNECTION_RDMA_GET,
-    GLEX_ERR_STATUS_CONNECTION_NACK,     /**< or this process lacks resources to reach the peer */
+    GLEX_ERR_STATUS_CONNECTION_NACK, /**< or this process lacks resources to reach the peer */
     GLEX_ERR_STATUS_CONNECTION_ECC
 };
 
 /** A request that was taken and failed later. */
 struct glex_err_req {
-    enum glex_err_req_op     op;
+    enum glex_err_req_op op;
     enum glex_err_req_status status;
-    uint32_t                 rmt_nic_id;
-    uint32_t                 rmt_ep_num;
-    uint64_t                 data0; /**< messages: the first 8 bytes; RDMA: remote mem handle */
-    uint64_t                 data1; /**< messages: length; RDMA: remote offset << 32 | length */
-    uint64_t                 data2; /**< cookie_1 of the local, else remote event; else 0 */
+    uint32_t rmt_nic_id;
+    uint32_t rmt_ep_num;
+    uint64_t data0; /**< messages: the first 8 bytes; RDMA: remote mem handle */
+    uint64_t data1; /**< messages: length; RDMA: remote offset << 32 | length */
+    uint64_t data2; /**< cookie_1 of the local, else remote event; else 0 */
 };
 
 /** An endpoint. Only the first members are known to programs: the posting functions. */
 typedef struct glex_ep glex_ep_t;
-typedef glex_ep_t     *glex_ep_handle_t;
+typedef glex_ep_t *glex_ep_handle_t;
 struct glex_ep {
     glex_ret_t (*send_imm_mp)(glex_ep_handle_t ep, glex_imm_mp_req_t *req,
                               glex_imm_mp_req_t **bad_req);
@@ -374,8 +367,8 @@ glex_ret_t glex_get_ep_addr(glex_ep_handle_t ep, glex_ep_addr_t *ep_addr);
 glex_ret_t glex_compose_ep_addr(uint32_t nic_id, uint32_t ep_num, enum glex_ep_type type,
                                 glex_ep_addr_t *ep_addr);
 
-glex_ret_t glex_decompose_ep_addr(glex_ep_addr_t ep_addr, enum glex_ep_type type,
-                                  uint32_t *nic_id, uint32_t *ep_num);
+glex_ret_t glex_decompose_ep_addr(glex_ep_addr_t ep_addr, enum glex_ep_type type, uint32_t *nic_id,
+                                  uint32_t *ep_num);
 
 /**
  * Let peers read or write memory by RDMA. Registrations may overlap. Offsets in requests are 32
@@ -504,23 +497,23 @@ glex_ret_t glex_coll_compose_mp_set_data(glex_ep_addr_t addrs[], uint32_t count,
 
 /** Types of management packet. */
 enum glex_mgmt_type {
-    GLEX_MGMT_REG_READ_REQ  = 1, /**< read 1 or 2 registers */
-    GLEX_MGMT_REG_READ_RSP  = 2,
+    GLEX_MGMT_REG_READ_REQ = 1, /**< read 1 or 2 registers */
+    GLEX_MGMT_REG_READ_RSP = 2,
     GLEX_MGMT_REG_WRITE_REQ = 3, /**< write 1 or 2 registers */
     GLEX_MGMT_REG_WRITE_RSP = 4,
-    GLEX_MGMT_REG_ERR_RSP   = 5, /**< the request was refused; see status */
-    GLEX_MGMT_EEP_READ_REQ  = 6, /**< read 1 to 6 bytes of the EEPROM */
-    GLEX_MGMT_EEP_READ_RSP  = 7,
+    GLEX_MGMT_REG_ERR_RSP = 5,  /**< the request was refused; see status */
+    GLEX_MGMT_EEP_READ_REQ = 6, /**< read 1 to 6 bytes of the EEPROM */
+    GLEX_MGMT_EEP_READ_RSP = 7,
     GLEX_MGMT_EEP_WRITE_REQ = 8,
     GLEX_MGMT_EEP_WRITE_RSP = 9,
-    GLEX_MGMT_EEP_ERR_RSP   = 10,
-    GLEX_MGMT_REPORT        = 11 /**< a chip reports by itself */
+    GLEX_MGMT_EEP_ERR_RSP = 10,
+    GLEX_MGMT_REPORT = 11 /**< a chip reports by itself */
 };
 
 enum glex_mgmt_chip { GLEX_MGMT_CHIP_NIC = 1, GLEX_MGMT_CHIP_NRC = 2 };
 
-#define GLEX_MGMT_MAX_HOPS 20
-#define GLEX_MGMT_MAX_REGS 2
+#define GLEX_MGMT_MAX_HOPS  20
+#define GLEX_MGMT_MAX_REGS  2
 #define GLEX_MGMT_MAX_BYTES 6
 /** The id of a chip without an id. The chip answers to no other id. */
 #define GLEX_MGMT_ANY_ID 0xffffffU
@@ -533,32 +526,32 @@ struct glex_mgmt_route {
 
 /** A request, a response or a report. */
 struct glex_mgmt_info {
-    uint8_t  type;           /**< enum glex_mgmt_type */
-    uint8_t  chip;           /**< enum glex_mgmt_chip: the kind of chip that it is for */
-    uint16_t transaction_id; /**< chosen by the program; the response has the same id */
-    uint32_t chip_id;        /**< the chip that it is for */
+    uint8_t type;                    /**< enum glex_mgmt_type */
+    uint8_t chip;                    /**< enum glex_mgmt_chip: the kind of chip that it is for */
+    uint16_t transaction_id;         /**< chosen by the program; the response has the same id */
+    uint32_t chip_id;                /**< the chip that it is for */
     struct glex_mgmt_route forward;  /**< from here to the chip */
     struct glex_mgmt_route backward; /**< from the chip to here */
-    uint8_t  count;          /**< registers or bytes */
-    uint8_t  status;         /**< of an error response: why */
+    uint8_t count;                   /**< registers or bytes */
+    uint8_t status;                  /**< of an error response: why */
     uint16_t addr[GLEX_MGMT_MAX_BYTES];
     uint64_t reg[GLEX_MGMT_MAX_REGS];
-    uint8_t  byte[GLEX_MGMT_MAX_BYTES];
+    uint8_t byte[GLEX_MGMT_MAX_BYTES];
     struct {
-        uint8_t  event;
-        uint8_t  port;
-        uint8_t  chip;    /**< enum glex_mgmt_chip: the reporting chip */
+        uint8_t event;
+        uint8_t port;
+        uint8_t chip; /**< enum glex_mgmt_chip: the reporting chip */
         uint32_t chip_id;
-        uint32_t seq;     /**< counts a chip's reports */
+        uint32_t seq; /**< counts a chip's reports */
         uint64_t value;
-    } report;             /**< of a report */
-    uint64_t time_ns;     /**< request: not to be sent before; else: when it arrived. The NIC's
+    } report;         /**< of a report */
+    uint64_t time_ns; /**< request: not to be sent before; else: when it arrived. The NIC's
                                clock; 0 where it has none */
 };
 
 enum glex_mgmt_flag {
     GLEX_MGMT_FLAG_FENCE = 1, /**< send it after the answers to all earlier ones */
-    GLEX_MGMT_FLAG_MORE  = 2  /**< more follows at once: the doorbell may wait for it */
+    GLEX_MGMT_FLAG_MORE = 2   /**< more follows at once: the doorbell may wait for it */
 };
 
 /**

@@ -37,17 +37,17 @@ extern "C" {
 
 enum glex_ext_cap {
     GLEX_EXT_CAP_PRIVATE_RDMA = 1, /**< RDMA to memory that was not allocated from the NIC */
-    GLEX_EXT_CAP_MAP          = 2, /**< NIC-allocated memory can be mapped by peers */
-    GLEX_EXT_CAP_SLEEP        = 4, /**< glex_ext_event_fd() */
-    GLEX_EXT_CAP_COLL         = 8, /**< collective offload: the process that delivers the last
+    GLEX_EXT_CAP_MAP = 2,          /**< NIC-allocated memory can be mapped by peers */
+    GLEX_EXT_CAP_SLEEP = 4,        /**< glex_ext_event_fd() */
+    GLEX_EXT_CAP_COLL = 8,         /**< collective offload: the process that delivers the last
                                     * control packet executes MPs, immediate puts, and puts from
                                     * NIC memory of the waiting sequence; with PRIVATE_RDMA all
                                     * puts. The owner's next GLEX call executes the rest */
 };
 
 struct glex_ext_device_attr {
-    uint32_t caps;        /**< of enum glex_ext_cap */
-    char     missing[192]; /**< for people: why a capability is not there; else empty */
+    uint32_t caps;         /**< of enum glex_ext_cap */
+    char missing[192];     /**< for people: why a capability is not there; else empty */
     uint32_t space;        /**< processes with the same number can reach each other's private
                             * memory; 0: without GLEX_EXT_CAP_PRIVATE_RDMA */
     uint64_t fabric;       /**< number of the fabric: processes with the same number share one */
@@ -55,7 +55,7 @@ struct glex_ext_device_attr {
                                 each other between hosts; 0: only this host's fabric is reached.
                                 RDMA to another host ends later than the call that posts it, and
                                 there are no pointers to memory of another host */
-    char     network_text[64]; /**< for people: provider, interface and address of it; else empty */
+    char network_text[64]; /**< for people: provider, interface and address of it; else empty */
 };
 
 /** Messages, requests and bytes of an endpoint since it was created. */
@@ -64,20 +64,20 @@ struct glex_ext_counters {
     uint64_t imm_put_tx, put_tx, get_tx;
     uint64_t imm_put_bytes, put_bytes, get_bytes;
     uint64_t event_rx, event_lost;
-    uint64_t event_tx;        /**< posted by glex_ext_post_event() */
-    uint64_t error_req;       /**< requests that failed */
+    uint64_t event_tx;          /**< posted by glex_ext_post_event() */
+    uint64_t error_req;         /**< requests that failed */
     uint64_t mpq_high, eq_high; /**< most entries seen in use */
-    uint64_t wakeups;         /**< times a sleeping peer was woken */
-    uint64_t abandoned;       /**< queue entries of killed producers, passed over */
-    uint64_t coll_tx;         /**< own COLL requests that this endpoint executed */
-    uint64_t coll_carried;    /**< COLL requests of other endpoints that this endpoint executed */
-    uint64_t mapped_tx;       /**< messages that the program itself stored into memory of peers:
+    uint64_t wakeups;           /**< times a sleeping peer was woken */
+    uint64_t abandoned;         /**< queue entries of killed producers, passed over */
+    uint64_t coll_tx;           /**< own COLL requests that this endpoint executed */
+    uint64_t coll_carried;      /**< COLL requests of other endpoints that this endpoint executed */
+    uint64_t mapped_tx;         /**< messages that the program itself stored into memory of peers:
                                    glex_ext_count_mapped() */
-    uint64_t net_tx, net_rx;  /**< requests to endpoints of other hosts, and executed requests of
+    uint64_t net_tx, net_rx;    /**< requests to endpoints of other hosts, and executed requests of
                                * other hosts */
-    uint64_t net_peers;       /**< connections with them at the moment, each for one direction */
-    uint64_t net_ended;       /**< connections that ended because the peer was gone or silent */
-    uint64_t net_denied;      /**< tries to connect without proof of the job's key */
+    uint64_t net_peers;         /**< connections with them at the moment, each for one direction */
+    uint64_t net_ended;         /**< connections that ended because the peer was gone or silent */
+    uint64_t net_denied;        /**< tries to connect without proof of the job's key */
 };
 
 /**
@@ -168,8 +168,8 @@ void glex_ext_unpin(struct glex_ext_pin *pin);
 /** Shows whether a peer's registration is still valid: while it is, an acquire load of *word
  * returns `state`; afterwards it never does again. */
 struct glex_ext_watch {
-    const uint64_t      *word;
-    uint64_t             state;
+    const uint64_t *word;
+    uint64_t state;
     struct glex_ext_pin *pin; /**< keeps `word` readable; to be given back by glex_ext_unpin() */
 };
 
@@ -229,10 +229,10 @@ glex_ret_t glex_ext_count_mapped(glex_ep_handle_t ep, uint64_t messages);
 
 /** The result of glex_ext_poll(). */
 struct glex_ext_arrival {
-    glex_event_t  *event; /**< NULL: an MP */
-    void          *data;  /**< of an MP, 8-byte aligned */
-    uint32_t       len;   /**< of an MP */
-    glex_ep_addr_t src;   /**< of an MP: the sender */
+    glex_event_t *event; /**< NULL: an MP */
+    void *data;          /**< of an MP, 8-byte aligned */
+    uint32_t len;        /**< of an MP */
+    glex_ep_addr_t src;  /**< of an MP: the sender */
 };
 
 /**

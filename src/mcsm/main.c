@@ -99,8 +99,9 @@ static int start(mcsm_daemon_t *daemon)
     mcsm_mads_limits(daemon->smps, config->window, config->timeout, config->retries);
     mcsm_mads_limits(daemon->reports, 16, config->timeout, 2);
     daemon->sm = mcsm_sm_new(config, daemon->smps, mcsm_umad_port_guid(daemon->umad), &events);
-    if (daemon->sm == NULL)
+    if (daemon->sm == NULL) {
         return -ENOMEM;
+    }
     daemon->sa = mcsm_sa_new(daemon->sm, daemon->reports);
     return daemon->sa ? 0 : -ENOMEM;
 }
@@ -137,11 +138,13 @@ static mcsm_config_t *read_again(const char *path)
     FILE *err = open_memstream(&said, &size);
     mcsm_config_t *config = err ? mcsm_config_read(path, err) : NULL;
 
-    if (err != NULL)
+    if (err != NULL) {
         fclose(err);
+    }
     for (rest = said; (line = strsep(&rest, "\n")) != NULL;) {
-        if (line[0] != '\0')
+        if (line[0] != '\0') {
             mcsm_error("%s", line);
+        }
     }
     free(said);
     return config;
@@ -155,8 +158,9 @@ static void reload(mcsm_daemon_t *daemon)
     mcsm_drained_t *drained;
     bool disabled;
 
-    if (daemon->log_file && mcsm_log_open(daemon->config->log_file) < 0) /* logrotate moved it */
+    if (daemon->log_file && mcsm_log_open(daemon->config->log_file) < 0) { /* logrotate moved it */
         mcsm_warn("%s cannot be opened: the old file stays in use", daemon->config->log_file);
+    }
     if (config == NULL) {
         mcsm_error("%s has errors: the old configuration stays in force", daemon->config->path);
         return;
@@ -168,8 +172,9 @@ static void reload(mcsm_daemon_t *daemon)
     }
     if (strcmp(config->socket, daemon->config->socket) != 0 ||
         strcmp(config->log_file, daemon->config->log_file) != 0 ||
-        config->port_guid != daemon->config->port_guid)
+        config->port_guid != daemon->config->port_guid) {
         mcsm_warn("socket, log-file and port-guid change only with a restart");
+    }
     /* The old log file stays in use, so the configuration must name it. */
     strcpy(config->log_file, daemon->config->log_file);
     mcsm_info("%s is read anew", config->path);
@@ -184,8 +189,9 @@ static void reload(mcsm_daemon_t *daemon)
         mcsm_error("out of memory");
         exit(EXIT_FAILURE);
     }
-    if (disabled) /* by another manager, which alone can end that */
+    if (disabled) { /* by another manager, which alone can end that */
         daemon->sm->election.state = MCSM_SM_NOTACTIVE_STATE;
+    }
     daemon->sm->drained = drained; /* orders of the administrator survive a new configuration */
 }
 
@@ -193,12 +199,14 @@ static void dispatch(mcsm_daemon_t *daemon, const mcsm_packet_t *packet)
 {
     bool sa = packet->mad[MCSM_MAD_CLASS] == MCSM_CLASS_SA;
 
-    if (mcsm_mads_receive(sa ? daemon->reports : daemon->smps, packet->mad, packet->error))
+    if (mcsm_mads_receive(sa ? daemon->reports : daemon->smps, packet->mad, packet->error)) {
         return;
-    if (sa)
+    }
+    if (sa) {
         mcsm_sa_receive(daemon->sa, &packet->from, packet->mad, packet->length);
-    else
+    } else {
         mcsm_sm_receive(daemon->sm, &packet->from, packet->mad);
+    }
 }
 
 static void take_packets(mcsm_daemon_t *daemon)
@@ -224,8 +232,9 @@ static bool take_signal(mcsm_daemon_t *daemon, int fd)
 {
     struct signalfd_siginfo info;
 
-    if (read(fd, &info, sizeof(info)) != sizeof(info))
+    if (read(fd, &info, sizeof(info)) != sizeof(info)) {
         return true;
+    }
     switch (info.ssi_signo) {
     case SIGHUP:
         reload(daemon);
@@ -251,14 +260,15 @@ static void loop(mcsm_daemon_t *daemon, int signals, int timer)
         for (int i = 0; i < count && go_on; i++) {
             int fd = events[i].data.fd;
 
-            if (fd == mcsm_umad_fd(daemon->umad))
+            if (fd == mcsm_umad_fd(daemon->umad)) {
                 take_packets(daemon);
-            else if (fd == signals)
+            } else if (fd == signals) {
                 go_on = take_signal(daemon, fd);
-            else if (fd == timer && read(fd, &ticks, sizeof(ticks)) == sizeof(ticks))
+            } else if (fd == timer && read(fd, &ticks, sizeof(ticks)) == sizeof(ticks)) {
                 mcsm_mads_tick(daemon->reports, mcsm_now());
-            else if (fd != timer)
+            } else if (fd != timer) {
                 mcsm_ctl_event(daemon->ctl, fd, events[i].events);
+            }
         }
         if (go_on) {
             mcsm_sm_run(daemon->sm, mcsm_now());
@@ -290,16 +300,20 @@ static int run(mcsm_daemon_t *daemon)
     int status = mcsm_umad_open(daemon->config->port_guid, &daemon->umad);
 
     daemon->epoll = epoll_create1(EPOLL_CLOEXEC);
-    if (status == 0)
+    if (status == 0) {
         status = open_requests(daemon);
-    if (status == 0)
+    }
+    if (status == 0) {
         status = start(daemon);
-    if (status == 0)
+    }
+    if (status == 0) {
         status = mcsm_ctl_open(daemon, &daemon->ctl);
-    if (status == 0 &&
-        (timerfd_settime(timer, 0, &every, NULL) < 0 || watch(daemon->epoll, timer) < 0 ||
-         watch(daemon->epoll, signals) < 0 || watch(daemon->epoll, mcsm_umad_fd(daemon->umad)) < 0))
+    }
+    if (status == 0 && (timerfd_settime(timer, 0, &every, NULL) < 0 ||
+                        watch(daemon->epoll, timer) < 0 || watch(daemon->epoll, signals) < 0 ||
+                        watch(daemon->epoll, mcsm_umad_fd(daemon->umad)) < 0)) {
         status = -errno;
+    }
     if (status == 0) {
         mcsm_umad_set_sm(daemon->umad, true);
         mcsm_info("cluster %s starts on port 0x%016lx", daemon->config->name,
@@ -307,8 +321,9 @@ static int run(mcsm_daemon_t *daemon)
         loop(daemon, signals, timer);
     }
     mcsm_ctl_close(daemon->ctl);
-    if (daemon->sm != NULL)
+    if (daemon->sm != NULL) {
         stop(daemon);
+    }
     close_requests(daemon);
     mcsm_umad_close(daemon->umad);
     close(daemon->epoll);
@@ -329,10 +344,11 @@ static int check_files(char **paths, int count)
         mcsm_config_t *config = mcsm_config_read(paths[i], stderr);
 
         bad += config == NULL;
-        if (config != NULL)
+        if (config != NULL) {
             printf("%s: cluster %s, LIDs %u-%u, %s routing, %zu border ports, %zu neighbours\n",
                    paths[i], config->name, config->lids.from, config->lids.to,
                    mcsm_engine_name(config->engine), config->border_count, config->neighbour_count);
+        }
         mcsm_config_free(config);
     }
     return bad ? EXIT_CONFIG : 0;
@@ -344,24 +360,28 @@ static int serve(const char *path, bool foreground, bool verbose)
         .config = mcsm_config_read(path, stderr), .verbose = verbose, .started = time(NULL)};
     int status;
 
-    if (state.config == NULL)
+    if (state.config == NULL) {
         return EXIT_CONFIG;
+    }
     mcsm_log_set_level(verbose ? MCSM_LOG_DEBUG : state.config->log_level);
-    if (mkdir(state.config->state_dir, 0755) < 0 && errno != EEXIST)
+    if (mkdir(state.config->state_dir, 0755) < 0 && errno != EEXIST) {
         mcsm_warn("%s: %s: LIDs will not outlive a restart unless the ports keep them",
                   state.config->state_dir, strerror(errno));
+    }
     if (mcsm_keys_complete(state.config) < 0) {
         mcsm_config_free(state.config);
         return EXIT_CONFIG;
     }
     if (state.config->log_file[0] != '\0' && !foreground) {
         state.log_file = mcsm_log_open(state.config->log_file) == 0;
-        if (!state.log_file)
+        if (!state.log_file) {
             mcsm_warn("%s cannot be opened: logging to stderr", state.config->log_file);
+        }
     }
     /* Without a log file stderr stays open: it is the only place for messages. */
-    if (!foreground && daemon(1, !state.log_file) < 0)
+    if (!foreground && daemon(1, !state.log_file) < 0) {
         mcsm_warn("cannot go into the background: %s", strerror(errno));
+    }
     status = run(&state);
     mcsm_config_free(state.config);
     return status < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
@@ -405,8 +425,9 @@ int main(int argc, char **argv)
             return EXIT_USAGE;
         }
     }
-    if (check)
+    if (check) {
         return check_files(argv + optind, argc - optind);
+    }
     if (path == NULL || optind < argc) {
         fputs(usage, stderr);
         return EXIT_USAGE;

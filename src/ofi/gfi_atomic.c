@@ -7,8 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define GFI_ATOMIC_FLAGS (FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | \
-                          FI_DELIVERY_COMPLETE | FI_MORE)
+#define GFI_ATOMIC_FLAGS                                                                           \
+    (FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE |                       \
+     FI_DELIVERY_COMPLETE | FI_MORE)
 
 struct gfi_elements {
     const struct fi_ioc *ioc;
@@ -70,8 +71,11 @@ static struct gfi_atomic_request *gfi_atomic_request_new(const struct gfi_atomic
 
     if (request != NULL) {
         *request = (struct gfi_atomic_request){
-            .addr = atomic->addr, .key = atomic->key, .count = (uint32_t)count,
-            .datatype = (uint8_t)atomic->datatype, .op = (uint8_t)atomic->op,
+            .addr = atomic->addr,
+            .key = atomic->key,
+            .count = (uint32_t)count,
+            .datatype = (uint8_t)atomic->datatype,
+            .op = (uint8_t)atomic->op,
             .kind = (uint8_t)atomic->kind,
         };
         end = gfi_elements_copy(request->bytes, &atomic->operands, size);
@@ -139,7 +143,9 @@ static int gfi_atomic_count(const struct gfi_atomic *atomic, size_t *count)
                    atomic->results.count <= GFI_IOV_LIMIT &&
                    (atomic->kind == GFI_ATOMIC_BASE || gfi_elements_count(&atomic->results) == n) &&
                    (atomic->kind != GFI_ATOMIC_COMPARE ||
-                    gfi_elements_count(&atomic->compares) == n) ? 0 : -FI_EINVAL;
+                    gfi_elements_count(&atomic->compares) == n) ?
+               0 :
+               -FI_EINVAL;
 }
 
 static ssize_t gfi_atomic(struct gfi_atomic *atomic)
@@ -177,10 +183,18 @@ static ssize_t gfi_compare_atomicv(struct fid_ep *fid, const struct fi_ioc *iov,
                                    void *context)
 {
     struct gfi_ep *ep = gfi_ep_of(fid);
-    struct gfi_atomic atomic = {.ep = ep, .kind = GFI_ATOMIC_COMPARE, .datatype = datatype, .op = op,
-                                .operands = {iov, count}, .compares = {comparev, compare_count},
-                                .results = {resultv, result_count}, .target = target, .addr = addr,
-                                .key = key, .context = context, .flags = ep->tx_flags};
+    struct gfi_atomic atomic = {.ep = ep,
+                                .kind = GFI_ATOMIC_COMPARE,
+                                .datatype = datatype,
+                                .op = op,
+                                .operands = {iov, count},
+                                .compares = {comparev, compare_count},
+                                .results = {resultv, result_count},
+                                .target = target,
+                                .addr = addr,
+                                .key = key,
+                                .context = context,
+                                .flags = ep->tx_flags};
 
     (void)desc, (void)compare_desc, (void)result_desc;
     return gfi_atomic(&atomic);
@@ -192,9 +206,16 @@ static ssize_t gfi_fetch_atomicv(struct fid_ep *fid, const struct fi_ioc *iov, v
                                  enum fi_datatype datatype, enum fi_op op, void *context)
 {
     struct gfi_ep *ep = gfi_ep_of(fid);
-    struct gfi_atomic atomic = {.ep = ep, .kind = GFI_ATOMIC_FETCH, .datatype = datatype, .op = op,
-                                .operands = {iov, count}, .results = {resultv, result_count},
-                                .target = target, .addr = addr, .key = key, .context = context,
+    struct gfi_atomic atomic = {.ep = ep,
+                                .kind = GFI_ATOMIC_FETCH,
+                                .datatype = datatype,
+                                .op = op,
+                                .operands = {iov, count},
+                                .results = {resultv, result_count},
+                                .target = target,
+                                .addr = addr,
+                                .key = key,
+                                .context = context,
                                 .flags = ep->tx_flags};
 
     (void)desc, (void)result_desc;
@@ -206,9 +227,16 @@ static ssize_t gfi_base_atomicv(struct fid_ep *fid, const struct fi_ioc *iov, vo
                                 enum fi_datatype datatype, enum fi_op op, void *context)
 {
     struct gfi_ep *ep = gfi_ep_of(fid);
-    struct gfi_atomic atomic = {.ep = ep, .kind = GFI_ATOMIC_BASE, .datatype = datatype, .op = op,
-                                .operands = {iov, count}, .target = target, .addr = addr,
-                                .key = key, .context = context, .flags = ep->tx_flags};
+    struct gfi_atomic atomic = {.ep = ep,
+                                .kind = GFI_ATOMIC_BASE,
+                                .datatype = datatype,
+                                .op = op,
+                                .operands = {iov, count},
+                                .target = target,
+                                .addr = addr,
+                                .key = key,
+                                .context = context,
+                                .flags = ep->tx_flags};
 
     (void)desc;
     return gfi_atomic(&atomic);
@@ -226,8 +254,8 @@ static ssize_t gfi_compare_atomic(struct fid_ep *fid, const void *buf, size_t co
     struct fi_ioc result_ioc = {.addr = result, .count = count};
 
     (void)desc, (void)compare_desc, (void)result_desc;
-    return gfi_compare_atomicv(fid, &ioc, NULL, 1, &compare_ioc, NULL, 1, &result_ioc, NULL, 1, target,
-                               addr, key, datatype, op, context);
+    return gfi_compare_atomicv(fid, &ioc, NULL, 1, &compare_ioc, NULL, 1, &result_ioc, NULL, 1,
+                               target, addr, key, datatype, op, context);
 }
 
 static ssize_t gfi_fetch_atomic(struct fid_ep *fid, const void *buf, size_t count, void *desc,
@@ -258,9 +286,15 @@ static ssize_t gfi_inject_atomic(struct fid_ep *fid, const void *buf, size_t cou
                                  enum fi_datatype datatype, enum fi_op op)
 {
     struct fi_ioc ioc = {.addr = (void *)buf, .count = count};
-    struct gfi_atomic atomic = {.ep = gfi_ep_of(fid), .kind = GFI_ATOMIC_BASE, .datatype = datatype,
-                                .op = op, .operands = {&ioc, 1}, .target = target, .addr = addr,
-                                .key = key, .flags = FI_INJECT};
+    struct gfi_atomic atomic = {.ep = gfi_ep_of(fid),
+                                .kind = GFI_ATOMIC_BASE,
+                                .datatype = datatype,
+                                .op = op,
+                                .operands = {&ioc, 1},
+                                .target = target,
+                                .addr = addr,
+                                .key = key,
+                                .flags = FI_INJECT};
 
     return gfi_atomic(&atomic);
 }
@@ -272,9 +306,15 @@ static ssize_t gfi_atomic_msg(struct fid_ep *fid, enum gfi_atomic_kind kind,
                               struct gfi_elements results, uint64_t flags)
 {
     struct gfi_ep *ep = gfi_ep_of(fid);
-    struct gfi_atomic atomic = {.ep = ep, .kind = kind, .datatype = msg->datatype, .op = msg->op,
-                                .operands = {msg->msg_iov, msg->iov_count}, .compares = compares,
-                                .results = results, .target = msg->addr, .context = msg->context,
+    struct gfi_atomic atomic = {.ep = ep,
+                                .kind = kind,
+                                .datatype = msg->datatype,
+                                .op = msg->op,
+                                .operands = {msg->msg_iov, msg->iov_count},
+                                .compares = compares,
+                                .results = results,
+                                .target = msg->addr,
+                                .context = msg->context,
                                 .flags = flags | (ep->tx_selective ? 0 : FI_COMPLETION)};
     size_t count;
 
@@ -353,7 +393,8 @@ int gfi_query_atomic(struct fid_domain *fid, enum fi_datatype datatype, enum fi_
                      struct fi_atomic_attr *attr, uint64_t flags)
 {
     enum gfi_atomic_kind kind = flags & FI_COMPARE_ATOMIC ? GFI_ATOMIC_COMPARE :
-                                flags & FI_FETCH_ATOMIC   ? GFI_ATOMIC_FETCH : GFI_ATOMIC_BASE;
+                                flags & FI_FETCH_ATOMIC   ? GFI_ATOMIC_FETCH :
+                                                            GFI_ATOMIC_BASE;
 
     if ((flags & ~(uint64_t)(FI_FETCH_ATOMIC | FI_COMPARE_ATOMIC)) ||
         flags == (FI_FETCH_ATOMIC | FI_COMPARE_ATOMIC)) {

@@ -164,7 +164,8 @@ static void gfi_av_forget_source(struct gfi_av *av, const struct gfi_av_entry *r
 
     for (i = 0; removed->has_twin && i < av->count; i++) {
         if (av->entries[i].peer != NULL && av->entries[i].source == removed->source) {
-            gfi_map_set(&av->by_source, removed->source, i); /* it is replaced: no memory is needed */
+            gfi_map_set(&av->by_source, removed->source,
+                        i); /* it is replaced: no memory is needed */
             return;
         }
     }
@@ -285,7 +286,8 @@ static struct fi_ops_av gfi_av_ops = {
     .straddr = gfi_av_straddr,
 };
 
-int gfi_av_open(struct fid_domain *fid, struct fi_av_attr *attr, struct fid_av **av_p, void *context)
+int gfi_av_open(struct fid_domain *fid, struct fi_av_attr *attr, struct fid_av **av_p,
+                void *context)
 {
     struct gfi_domain *domain = gfi_domain_of(fid);
     struct gfi_av *av;

@@ -120,8 +120,8 @@ static bool gfi_cntr_look(struct gfi_cntr *cntr, uint64_t threshold, uint64_t er
     if (cntr->wait_fd >= 0) {
         gfi_wait_clear(cntr->signal_fd);
         cntr->sleeping = true;
-        *may_sleep = gfi_may_sleep(cntr->domain) && cntr->value < threshold &&
-                     cntr->errors == errors;
+        *may_sleep =
+            gfi_may_sleep(cntr->domain) && cntr->value < threshold && cntr->errors == errors;
     }
     return false;
 }

@@ -56,9 +56,9 @@ void gfi_cq_add_error(struct gfi_cq *cq, const struct fi_cq_err_entry *entry)
 
 /* The formats are prefixes of one another, and of struct gfi_cqe */
 _Static_assert(offsetof(struct gfi_cqe, tag) == offsetof(struct fi_cq_tagged_entry, tag) &&
-               offsetof(struct gfi_cqe, data) == offsetof(struct fi_cq_tagged_entry, data) &&
-               offsetof(struct gfi_cqe, buf) == offsetof(struct fi_cq_tagged_entry, buf) &&
-               offsetof(struct gfi_cqe, len) == offsetof(struct fi_cq_tagged_entry, len),
+                   offsetof(struct gfi_cqe, data) == offsetof(struct fi_cq_tagged_entry, data) &&
+                   offsetof(struct gfi_cqe, buf) == offsetof(struct fi_cq_tagged_entry, buf) &&
+                   offsetof(struct gfi_cqe, len) == offsetof(struct fi_cq_tagged_entry, len),
                "completions are copied as they lie");
 
 /* By constant sizes, which the compiler turns into moves. @return where the next one goes */
@@ -109,8 +109,9 @@ static inline ssize_t gfi_cq_take(struct gfi_cq *cq, void *buf, size_t count, fi
     return (ssize_t)done;
 }
 
-static inline __attribute__((always_inline)) ssize_t
-gfi_cq_read_locked(struct gfi_cq *cq, void *buf, size_t count, fi_addr_t *sources)
+static inline __attribute__((always_inline)) ssize_t gfi_cq_read_locked(struct gfi_cq *cq,
+                                                                        void *buf, size_t count,
+                                                                        fi_addr_t *sources)
 {
     if (gfi_cq_is_empty(cq) || gfi_unlikely(count == 0)) {
         gfi_progress(cq->domain);
@@ -329,8 +330,7 @@ static struct fi_ops_cq gfi_cq_ops = {
 
 static int gfi_cq_check(const struct fi_cq_attr *attr)
 {
-    if (attr->format > FI_CQ_FORMAT_TAGGED ||
-        (attr->flags & ~(uint64_t)FI_AFFINITY) != 0) {
+    if (attr->format > FI_CQ_FORMAT_TAGGED || (attr->flags & ~(uint64_t)FI_AFFINITY) != 0) {
         return -FI_EINVAL;
     }
     switch (attr->wait_obj) {
@@ -374,7 +374,8 @@ static struct gfi_cq *gfi_cq_new(struct gfi_domain *domain, const struct fi_cq_a
     return cq;
 }
 
-int gfi_cq_open(struct fid_domain *fid, struct fi_cq_attr *attr, struct fid_cq **cq_p, void *context)
+int gfi_cq_open(struct fid_domain *fid, struct fi_cq_attr *attr, struct fid_cq **cq_p,
+                void *context)
 {
     struct gfi_domain *domain = gfi_domain_of(fid);
     struct gfi_cq *cq;

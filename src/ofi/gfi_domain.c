@@ -7,9 +7,9 @@
 #include <sys/eventfd.h>
 #include <time.h>
 
-#define GFI_WATCH_CALLS 1024 /* progress calls between two readings of the clock */
-#define GFI_WATCH_MS    100  /* between two checks of peers */
-#define GFI_WATCH_SLEEP_MS 200 /* sleeping threads wake up to check for dead peers */
+#define GFI_WATCH_CALLS    1024 /* progress calls between two readings of the clock */
+#define GFI_WATCH_MS       100  /* between two checks of peers */
+#define GFI_WATCH_SLEEP_MS 200  /* sleeping threads wake up to check for dead peers */
 
 /* ---- progress ---- */
 
@@ -93,8 +93,8 @@ bool gfi_may_sleep(struct gfi_domain *domain)
 
     gfi_progress_watch(domain);
     gfi_progress(domain);
-    armed = !domain->due && uct_iface_event_arm(domain->uct.iface, UCT_EVENT_SEND_COMP |
-                                                UCT_EVENT_RECV) == UCS_OK;
+    armed = !domain->due &&
+            uct_iface_event_arm(domain->uct.iface, UCT_EVENT_SEND_COMP | UCT_EVENT_RECV) == UCS_OK;
     if (armed && domain->roused) {
         gfi_wait_clear(domain->rouse_fd);
     } else if (!armed && !domain->roused) {
@@ -270,8 +270,8 @@ static int gfi_domain_init_addr(struct gfi_domain *domain)
     addr->version = GFI_WIRE_VERSION;
     addr->device_len = (uint8_t)attr->device_addr_len;
     addr->iface_len = (uint8_t)attr->iface_addr_len;
-    if (uct_iface_get_device_address(domain->uct.iface,
-                                     (uct_device_addr_t *)addr->bytes) != UCS_OK ||
+    if (uct_iface_get_device_address(domain->uct.iface, (uct_device_addr_t *)addr->bytes) !=
+            UCS_OK ||
         uct_iface_get_address(domain->uct.iface,
                               (uct_iface_addr_t *)(addr->bytes + addr->device_len)) != UCS_OK) {
         GFI_WARN(FI_LOG_DOMAIN, "the transport does not tell its address\n");
@@ -286,8 +286,8 @@ static void gfi_domain_init_sizes(struct gfi_domain *domain)
 
     domain->eager_size = gfi_min(gfi_params.eager_size, attr->cap.am.max_bcopy - GFI_MAX_PREFIX);
     /* without am_short all goes by am_bcopy */
-    domain->short_size = attr->cap.flags & UCT_IFACE_FLAG_AM_SHORT ?
-                             attr->cap.am.max_short - sizeof(uint64_t) : 0;
+    domain->short_size =
+        attr->cap.flags & UCT_IFACE_FLAG_AM_SHORT ? attr->cap.am.max_short - sizeof(uint64_t) : 0;
     domain->atomic_size = gfi_min((size_t)GFI_ATOMIC_BYTES,
                                   (attr->cap.am.max_bcopy - sizeof(struct gfi_atomic_request)) / 2);
 }

@@ -183,8 +183,11 @@ static int gfi_ep_bind_cq(struct gfi_ep *ep, struct gfi_cq *cq, uint64_t flags)
 static int gfi_ep_bind_cntr(struct gfi_ep *ep, struct gfi_cntr *cntr, uint64_t flags)
 {
     static const uint64_t kinds[GFI_CNTR_LAST] = {
-        [GFI_CNTR_SEND] = FI_SEND, [GFI_CNTR_RECV] = FI_RECV, [GFI_CNTR_READ] = FI_READ,
-        [GFI_CNTR_WRITE] = FI_WRITE, [GFI_CNTR_REMOTE_READ] = FI_REMOTE_READ,
+        [GFI_CNTR_SEND] = FI_SEND,
+        [GFI_CNTR_RECV] = FI_RECV,
+        [GFI_CNTR_READ] = FI_READ,
+        [GFI_CNTR_WRITE] = FI_WRITE,
+        [GFI_CNTR_REMOTE_READ] = FI_REMOTE_READ,
         [GFI_CNTR_REMOTE_WRITE] = FI_REMOTE_WRITE,
     };
     unsigned i;
@@ -255,8 +258,8 @@ static uint64_t gfi_ep_events(const struct gfi_ep *ep)
 
 void gfi_ep_count_access(struct gfi_ep *ep, uint64_t access)
 {
-    gfi_cntr_count(ep->cntrs[access == FI_REMOTE_READ ? GFI_CNTR_REMOTE_READ :
-                                                        GFI_CNTR_REMOTE_WRITE], false);
+    gfi_cntr_count(
+        ep->cntrs[access == FI_REMOTE_READ ? GFI_CNTR_REMOTE_READ : GFI_CNTR_REMOTE_WRITE], false);
 }
 
 static int gfi_ep_enable(struct gfi_ep *ep)
@@ -349,7 +352,8 @@ static bool gfi_ep_is_busy(const struct gfi_ep *ep)
     for (i = 0; i < ep->domain->num_ops; i++) {
         op = ep->domain->ops[i];
         if (op->in_use && op->ep == ep &&
-            (op->in_flight || op->shared > 0 || ((op->flags & FI_INJECT) && op->type != GFI_OP_RECV) ||
+            (op->in_flight || op->shared > 0 ||
+             ((op->flags & FI_INJECT) && op->type != GFI_OP_RECV) ||
              (op->type == GFI_OP_SEND && !op->awaits_fin))) {
             return true;
         }

@@ -224,7 +224,8 @@ static struct fi_ops_eq gfi_eq_ops = {
     .strerror = gfi_eq_strerror,
 };
 
-int gfi_eq_open(struct fid_fabric *fid, struct fi_eq_attr *attr, struct fid_eq **eq_p, void *context)
+int gfi_eq_open(struct fid_fabric *fid, struct fi_eq_attr *attr, struct fid_eq **eq_p,
+                void *context)
 {
     struct gfi_eq *eq;
 

@@ -50,8 +50,15 @@ gfi_send_buf_slow(struct gfi_ep *ep, const void *buf, size_t len, void *desc, fi
                   bool tagged, uint64_t tag, uint64_t data, void *context, uint64_t flags)
 {
     struct iovec iov = {.iov_base = (void *)buf, .iov_len = len};
-    struct gfi_send send = {.ep = ep, .iov = &iov, .iov_count = 1, .desc = &desc, .dest = dest,
-                            .tag = tag, .data = data, .tagged = tagged, .context = context,
+    struct gfi_send send = {.ep = ep,
+                            .iov = &iov,
+                            .iov_count = 1,
+                            .desc = &desc,
+                            .dest = dest,
+                            .tag = tag,
+                            .data = data,
+                            .tagged = tagged,
+                            .context = context,
                             .flags = flags};
 
     return gfi_send(&send);
@@ -91,8 +98,9 @@ static inline ssize_t gfi_send_fast(struct gfi_ep *ep, const void *buf, size_t l
     } else if (len > 0) {
         memcpy(bytes + n, buf, len);
     }
-    if (gfi_unlikely(uct_ep_am_short(entry->peer->uct_ep, tagged ? GFI_AM_TAGGED : GFI_AM_MSG, header,
-                                     bytes, (unsigned)(n * sizeof(uint64_t) + len)) != UCS_OK)) {
+    if (gfi_unlikely(uct_ep_am_short(entry->peer->uct_ep, tagged ? GFI_AM_TAGGED : GFI_AM_MSG,
+                                     header, bytes,
+                                     (unsigned)(n * sizeof(uint64_t) + len)) != UCS_OK)) {
         return -FI_EAGAIN;
     }
     if ((flags & FI_COMPLETION) && cq != NULL && (cqe = gfi_cq_add(cq)) != NULL) {
@@ -111,8 +119,8 @@ static inline ssize_t gfi_send_fast(struct gfi_ep *ep, const void *buf, size_t l
 }
 
 static inline __attribute__((always_inline)) ssize_t
-gfi_send_buf(struct gfi_ep *ep, const void *buf, size_t len, void *desc, fi_addr_t dest, bool tagged,
-             uint64_t tag, uint64_t data, void *context, uint64_t flags)
+gfi_send_buf(struct gfi_ep *ep, const void *buf, size_t len, void *desc, fi_addr_t dest,
+             bool tagged, uint64_t tag, uint64_t data, void *context, uint64_t flags)
 {
     ssize_t ret;
 

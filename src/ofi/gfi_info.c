@@ -11,16 +11,17 @@
 #include <string.h>
 
 #define GFI_RMA_DIRECTIONS (FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)
-#define GFI_RMA_CAPS (FI_RMA | FI_ATOMIC | FI_RMA_EVENT | GFI_RMA_DIRECTIONS)
-#define GFI_MSG_CAPS (FI_MSG | FI_TAGGED | FI_SEND | FI_RECV | FI_MULTI_RECV | FI_DIRECTED_RECV)
-#define GFI_DOMAIN_CAPS (FI_LOCAL_COMM | FI_REMOTE_COMM)
-#define GFI_CAPS (GFI_MSG_CAPS | GFI_RMA_CAPS | FI_SOURCE | GFI_DOMAIN_CAPS)
-#define GFI_TX_CAPS (FI_MSG | FI_TAGGED | FI_SEND | FI_RMA | FI_ATOMIC | FI_READ | FI_WRITE)
-#define GFI_RX_CAPS (FI_MSG | FI_TAGGED | FI_RECV | FI_RMA | FI_ATOMIC | FI_REMOTE_READ | \
-                     FI_REMOTE_WRITE | FI_MULTI_RECV | FI_DIRECTED_RECV | FI_SOURCE | FI_RMA_EVENT)
+#define GFI_RMA_CAPS       (FI_RMA | FI_ATOMIC | FI_RMA_EVENT | GFI_RMA_DIRECTIONS)
+#define GFI_MSG_CAPS       (FI_MSG | FI_TAGGED | FI_SEND | FI_RECV | FI_MULTI_RECV | FI_DIRECTED_RECV)
+#define GFI_DOMAIN_CAPS    (FI_LOCAL_COMM | FI_REMOTE_COMM)
+#define GFI_CAPS           (GFI_MSG_CAPS | GFI_RMA_CAPS | FI_SOURCE | GFI_DOMAIN_CAPS)
+#define GFI_TX_CAPS        (FI_MSG | FI_TAGGED | FI_SEND | FI_RMA | FI_ATOMIC | FI_READ | FI_WRITE)
+#define GFI_RX_CAPS                                                                                \
+    (FI_MSG | FI_TAGGED | FI_RECV | FI_RMA | FI_ATOMIC | FI_REMOTE_READ | FI_REMOTE_WRITE |        \
+     FI_MULTI_RECV | FI_DIRECTED_RECV | FI_SOURCE | FI_RMA_EVENT)
 #define GFI_DIRECTIONS (FI_SEND | FI_RECV | GFI_RMA_DIRECTIONS)
-#define GFI_TX_OP_FLAGS (FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | \
-                         FI_DELIVERY_COMPLETE)
+#define GFI_TX_OP_FLAGS                                                                            \
+    (FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE)
 #define GFI_RX_OP_FLAGS (FI_COMPLETION | FI_MULTI_RECV)
 #define GFI_MSG_ORDER   FI_ORDER_SAS
 #define GFI_MR_MODES    (FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY)
@@ -146,7 +147,8 @@ static int gfi_check_domain(uint32_t version, const struct fi_domain_attr *attr)
         return gfi_refuse("shared contexts and authorization keys are not offered\n");
     }
     if (attr->ep_cnt > GFI_MAX_EPS || attr->mr_iov_limit > 1 || attr->max_err_data > 0) {
-        return gfi_refuse("more endpoints, pieces of a registration or error data than there are\n");
+        return gfi_refuse(
+            "more endpoints, pieces of a registration or error data than there are\n");
     }
     return gfi_check_mr_mode(version, attr->mr_mode);
 }
@@ -193,8 +195,9 @@ static int gfi_check_tx(const struct fi_info *hints, const struct fi_info *ours)
     }
     if (attr->inject_size > ours->tx_attr->inject_size || attr->size > ours->tx_attr->size ||
         attr->iov_limit > GFI_IOV_LIMIT || attr->rma_iov_limit > 1) {
-        return gfi_refuse("inject_size %zu, size %zu, iov_limit %d and rma_iov_limit 1 are the most\n",
-                          ours->tx_attr->inject_size, ours->tx_attr->size, GFI_IOV_LIMIT);
+        return gfi_refuse(
+            "inject_size %zu, size %zu, iov_limit %d and rma_iov_limit 1 are the most\n",
+            ours->tx_attr->inject_size, ours->tx_attr->size, GFI_IOV_LIMIT);
     }
     return 0;
 }
@@ -365,8 +368,8 @@ static void gfi_apply_hints(uint32_t version, const struct fi_info *hints, struc
     info->rx_attr->caps &= info->caps;
     info->handle = hints->handle;
     if (domain != NULL) {
-        info->domain_attr->threading = domain->threading != FI_THREAD_UNSPEC ? domain->threading :
-                                                                              FI_THREAD_SAFE;
+        info->domain_attr->threading =
+            domain->threading != FI_THREAD_UNSPEC ? domain->threading : FI_THREAD_SAFE;
         info->domain_attr->av_type = domain->av_type;
         info->domain_attr->mr_mode = gfi_wanted_mr_mode(version, domain->mr_mode);
         if (domain->control_progress == GFI_PROGRESS_CONTROL_UNIFIED) {
@@ -396,8 +399,7 @@ static int gfi_resolve(const char *node, uint64_t flags, const struct fi_info *h
             return gfi_refuse("%s is not an address of this provider, %s...\n", node,
                               GFI_ADDR_PREFIX);
         }
-    } else if (hints != NULL && hints->dest_addr != NULL &&
-               hints->dest_addrlen == sizeof(addr)) {
+    } else if (hints != NULL && hints->dest_addr != NULL && hints->dest_addrlen == sizeof(addr)) {
         memcpy(&addr, hints->dest_addr, sizeof(addr));
     } else {
         return 0;

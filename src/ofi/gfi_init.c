@@ -49,19 +49,24 @@ static void gfi_read_params(void)
     fi_param_define(&gfi_provider, "eager_size", FI_PARAM_SIZE_T,
                     "Longest message in bytes that is sent at once; longer ones are announced and "
                     "fetched by the receiver. At most what the transport carries in one piece "
-                    "(default: %zu)", gfi_params.eager_size);
+                    "(default: %zu)",
+                    gfi_params.eager_size);
     fi_param_define(&gfi_provider, "tx_size", FI_PARAM_SIZE_T,
                     "Operations of an endpoint that may be outstanding (default: %zu)",
                     gfi_params.tx_size);
     fi_param_define(&gfi_provider, "rx_size", FI_PARAM_SIZE_T,
                     "Receives that fi_info promises; more are taken while there is memory "
-                    "(default: %zu)", gfi_params.rx_size);
+                    "(default: %zu)",
+                    gfi_params.rx_size);
     fi_param_define(&gfi_provider, "unexpected_size", FI_PARAM_SIZE_T,
                     "Bytes of unexpected messages in a domain; beyond it their senders keep the "
-                    "messages and only announce them (default: %zu)", gfi_params.unexpected_size);
-    fi_param_define(&gfi_provider, "share_size", FI_PARAM_SIZE_T,
-                    "Messages of that many bytes and more are copied by both sides, each a half, if "
-                    "the sender makes progress, too. 0: never (default: %zu)", gfi_params.share_size);
+                    "messages and only announce them (default: %zu)",
+                    gfi_params.unexpected_size);
+    fi_param_define(
+        &gfi_provider, "share_size", FI_PARAM_SIZE_T,
+        "Messages of that many bytes and more are copied by both sides, each a half, if "
+        "the sender makes progress, too. 0: never (default: %zu)",
+        gfi_params.share_size);
     fi_param_define(&gfi_provider, "rendezvous_get", FI_PARAM_BOOL,
                     "Fetch long messages from the sender's memory; no: the sender streams them, "
                     "with two copies (default: yes)");

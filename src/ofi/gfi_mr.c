@@ -231,11 +231,14 @@ static int gfi_mr_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64
 }
 
 static int gfi_mr_regv(struct fid *fid, const struct iovec *iov, size_t count, uint64_t access,
-                       uint64_t offset, uint64_t requested_key, uint64_t flags,
-                       struct fid_mr **mr, void *context)
+                       uint64_t offset, uint64_t requested_key, uint64_t flags, struct fid_mr **mr,
+                       void *context)
 {
-    struct fi_mr_attr attr = {.mr_iov = iov, .iov_count = count, .access = access,
-                              .offset = offset, .requested_key = requested_key,
+    struct fi_mr_attr attr = {.mr_iov = iov,
+                              .iov_count = count,
+                              .access = access,
+                              .offset = offset,
+                              .requested_key = requested_key,
                               .context = context};
 
     return gfi_mr_regattr(fid, &attr, flags, mr);

@@ -1,7 +1,8 @@
 #include "gfi_fast.h"
 
-#define GFI_MSG_SEND_FLAGS (FI_REMOTE_CQ_DATA | FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | \
-                            FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE | FI_MORE)
+#define GFI_MSG_SEND_FLAGS                                                                         \
+    (FI_REMOTE_CQ_DATA | FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE |   \
+     FI_DELIVERY_COMPLETE | FI_MORE)
 
 static ssize_t gfi_msg_send(struct fid_ep *fid, const void *buf, size_t len, void *desc,
                             fi_addr_t dest, void *context)
@@ -36,8 +37,13 @@ static ssize_t gfi_msg_sendv(struct fid_ep *fid, const struct iovec *iov, void *
                              fi_addr_t dest, void *context)
 {
     struct gfi_ep *ep = gfi_ep_of(fid);
-    struct gfi_send send = {.ep = ep, .iov = iov, .iov_count = count, .desc = desc, .dest = dest,
-                            .context = context, .flags = ep->tx_flags};
+    struct gfi_send send = {.ep = ep,
+                            .iov = iov,
+                            .iov_count = count,
+                            .desc = desc,
+                            .dest = dest,
+                            .context = context,
+                            .flags = ep->tx_flags};
 
     return gfi_send_locked(&send);
 }
@@ -45,8 +51,12 @@ static ssize_t gfi_msg_sendv(struct fid_ep *fid, const struct iovec *iov, void *
 static ssize_t gfi_msg_sendmsg(struct fid_ep *fid, const struct fi_msg *msg, uint64_t flags)
 {
     struct gfi_ep *ep = gfi_ep_of(fid);
-    struct gfi_send send = {.ep = ep, .iov = msg->msg_iov, .iov_count = msg->iov_count,
-                            .desc = msg->desc, .dest = msg->addr, .data = msg->data,
+    struct gfi_send send = {.ep = ep,
+                            .iov = msg->msg_iov,
+                            .iov_count = msg->iov_count,
+                            .desc = msg->desc,
+                            .dest = msg->addr,
+                            .data = msg->data,
                             .context = msg->context,
                             .flags = flags | (ep->tx_selective ? 0 : FI_COMPLETION)};
 
@@ -83,8 +93,8 @@ static ssize_t gfi_msg_recvmsg(struct fid_ep *fid, const struct fi_msg *msg, uin
 {
     struct gfi_ep *ep = gfi_ep_of(fid);
 
-    if (flags & ~(uint64_t)(FI_COMPLETION | FI_MULTI_RECV | FI_PEEK | FI_CLAIM | FI_DISCARD |
-                            FI_MORE)) {
+    if (flags &
+        ~(uint64_t)(FI_COMPLETION | FI_MULTI_RECV | FI_PEEK | FI_CLAIM | FI_DISCARD | FI_MORE)) {
         return -FI_EBADFLAGS;
     }
     return gfi_msg_receive(ep, msg->msg_iov, msg->iov_count, msg->addr, msg->context,

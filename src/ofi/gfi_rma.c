@@ -7,8 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define GFI_RMA_FLAGS (FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | \
-                       FI_DELIVERY_COMPLETE | FI_REMOTE_CQ_DATA | FI_MORE)
+#define GFI_RMA_FLAGS                                                                              \
+    (FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE |                       \
+     FI_DELIVERY_COMPLETE | FI_REMOTE_CQ_DATA | FI_MORE)
 #define GFI_RMA_SLOW_FLAGS (FI_REMOTE_CQ_DATA | FI_DELIVERY_COMPLETE | FI_TRANSMIT_COMPLETE)
 
 struct gfi_rma {
@@ -43,9 +44,10 @@ static void gfi_rma_done(const struct gfi_rma *rma)
     struct gfi_cqe *cqe;
 
     gfi_cntr_count(ep->cntrs[rma->is_write ? GFI_CNTR_WRITE : GFI_CNTR_READ], false);
-    if ((rma->flags & FI_COMPLETION) && ep->tx_cq != NULL && (cqe = gfi_cq_add(ep->tx_cq)) != NULL) {
-        *cqe = (struct gfi_cqe){.context = rma->context, .flags = gfi_rma_cq_flags(rma),
-                                .source = FI_ADDR_NOTAVAIL};
+    if ((rma->flags & FI_COMPLETION) && ep->tx_cq != NULL &&
+        (cqe = gfi_cq_add(ep->tx_cq)) != NULL) {
+        *cqe = (struct gfi_cqe){
+            .context = rma->context, .flags = gfi_rma_cq_flags(rma), .source = FI_ADDR_NOTAVAIL};
     }
 }
 
@@ -58,8 +60,8 @@ static int gfi_rma_now(const struct gfi_rma *rma, struct gfi_peer *peer)
     ucs_status_t status;
     uint64_t remote;
 
-    if (rma->iov_count != 1 || (rma->flags & GFI_RMA_SLOW_FLAGS) || !gfi_list_is_empty(&peer->rma) ||
-        iov->iov_len == 0) {
+    if (rma->iov_count != 1 || (rma->flags & GFI_RMA_SLOW_FLAGS) ||
+        !gfi_list_is_empty(&peer->rma) || iov->iov_len == 0) {
         return 1;
     }
     rkey = gfi_rkey_find(peer, rma->key);
@@ -145,7 +147,8 @@ static ssize_t gfi_rma_locked(const struct gfi_rma *rma)
         return -FI_EMSGSIZE;
     }
     ret = gfi_peer_check(entry->peer);
-    if ((ret == 0 || ret == -FI_EAGAIN) && rma->ep->tx_cq != NULL && gfi_cq_is_full(rma->ep->tx_cq)) {
+    if ((ret == 0 || ret == -FI_EAGAIN) && rma->ep->tx_cq != NULL &&
+        gfi_cq_is_full(rma->ep->tx_cq)) {
         ret = -FI_EAGAIN;
     } else if (ret == 0) {
         ret = gfi_rma_now(rma, entry->peer);
@@ -179,9 +182,16 @@ static ssize_t gfi_rma_buf(struct fid_ep *fid, bool is_write, const void *buf, s
                            void *context, uint64_t flags)
 {
     struct iovec iov = {.iov_base = (void *)buf, .iov_len = len};
-    struct gfi_rma rma = {.ep = gfi_ep_of(fid), .is_write = is_write, .iov = &iov, .iov_count = 1,
-                          .target = target, .addr = addr, .key = key, .data = data,
-                          .context = context, .flags = flags};
+    struct gfi_rma rma = {.ep = gfi_ep_of(fid),
+                          .is_write = is_write,
+                          .iov = &iov,
+                          .iov_count = 1,
+                          .target = target,
+                          .addr = addr,
+                          .key = key,
+                          .data = data,
+                          .context = context,
+                          .flags = flags};
 
     return gfi_rma(&rma);
 }
@@ -191,8 +201,14 @@ static ssize_t gfi_rma_vector(struct fid_ep *fid, bool is_write, const struct io
                               void *context)
 {
     struct gfi_ep *ep = gfi_ep_of(fid);
-    struct gfi_rma rma = {.ep = ep, .is_write = is_write, .iov = iov, .iov_count = count,
-                          .target = target, .addr = addr, .key = key, .context = context,
+    struct gfi_rma rma = {.ep = ep,
+                          .is_write = is_write,
+                          .iov = iov,
+                          .iov_count = count,
+                          .target = target,
+                          .addr = addr,
+                          .key = key,
+                          .context = context,
                           .flags = ep->tx_flags};
 
     return gfi_rma(&rma);
@@ -202,12 +218,17 @@ static ssize_t gfi_rma_msg(struct fid_ep *fid, bool is_write, const struct fi_ms
                            uint64_t flags)
 {
     struct gfi_ep *ep = gfi_ep_of(fid);
-    struct gfi_rma rma = {.ep = ep, .is_write = is_write, .iov = msg->msg_iov,
-                          .iov_count = msg->iov_count, .target = msg->addr, .data = msg->data,
+    struct gfi_rma rma = {.ep = ep,
+                          .is_write = is_write,
+                          .iov = msg->msg_iov,
+                          .iov_count = msg->iov_count,
+                          .target = msg->addr,
+                          .data = msg->data,
                           .context = msg->context,
                           .flags = flags | (ep->tx_selective ? 0 : FI_COMPLETION)};
 
-    if ((flags & ~(uint64_t)GFI_RMA_FLAGS) || (!is_write && (flags & (FI_INJECT | FI_REMOTE_CQ_DATA)))) {
+    if ((flags & ~(uint64_t)GFI_RMA_FLAGS) ||
+        (!is_write && (flags & (FI_INJECT | FI_REMOTE_CQ_DATA)))) {
         return -FI_EBADFLAGS;
     }
     if (msg->rma_iov_count != 1 || msg->rma_iov[0].len != gfi_rma_length(&rma)) {

@@ -1,10 +1,11 @@
 #include "gfi_fast.h"
 
-#define GFI_TAGGED_SEND_FLAGS (FI_REMOTE_CQ_DATA | FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | \
-                               FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE | FI_MORE)
+#define GFI_TAGGED_SEND_FLAGS                                                                      \
+    (FI_REMOTE_CQ_DATA | FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE |   \
+     FI_DELIVERY_COMPLETE | FI_MORE)
 
-static ssize_t gfi_tsend(struct fid_ep *fid, const void *buf, size_t len, void *desc, fi_addr_t dest,
-                         uint64_t tag, void *context)
+static ssize_t gfi_tsend(struct fid_ep *fid, const void *buf, size_t len, void *desc,
+                         fi_addr_t dest, uint64_t tag, void *context)
 {
     struct gfi_ep *ep = gfi_ep_of(fid);
 
@@ -37,8 +38,15 @@ static ssize_t gfi_tsendv(struct fid_ep *fid, const struct iovec *iov, void **de
                           fi_addr_t dest, uint64_t tag, void *context)
 {
     struct gfi_ep *ep = gfi_ep_of(fid);
-    struct gfi_send send = {.ep = ep, .iov = iov, .iov_count = count, .desc = desc, .dest = dest,
-                            .tag = tag, .tagged = true, .context = context, .flags = ep->tx_flags};
+    struct gfi_send send = {.ep = ep,
+                            .iov = iov,
+                            .iov_count = count,
+                            .desc = desc,
+                            .dest = dest,
+                            .tag = tag,
+                            .tagged = true,
+                            .context = context,
+                            .flags = ep->tx_flags};
 
     return gfi_send_locked(&send);
 }
@@ -46,9 +54,15 @@ static ssize_t gfi_tsendv(struct fid_ep *fid, const struct iovec *iov, void **de
 static ssize_t gfi_tsendmsg(struct fid_ep *fid, const struct fi_msg_tagged *msg, uint64_t flags)
 {
     struct gfi_ep *ep = gfi_ep_of(fid);
-    struct gfi_send send = {.ep = ep, .iov = msg->msg_iov, .iov_count = msg->iov_count,
-                            .desc = msg->desc, .dest = msg->addr, .tag = msg->tag,
-                            .data = msg->data, .tagged = true, .context = msg->context,
+    struct gfi_send send = {.ep = ep,
+                            .iov = msg->msg_iov,
+                            .iov_count = msg->iov_count,
+                            .desc = msg->desc,
+                            .dest = msg->addr,
+                            .tag = msg->tag,
+                            .data = msg->data,
+                            .tagged = true,
+                            .context = msg->context,
                             .flags = flags | (ep->tx_selective ? 0 : FI_COMPLETION)};
 
     if (flags & ~(uint64_t)GFI_TAGGED_SEND_FLAGS) {

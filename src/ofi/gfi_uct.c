@@ -119,16 +119,18 @@ static uct_component_h gfi_uct_load(void)
     }
     if (gfi_params.transport != NULL) {
         if (!gfi_uct_dlopen(gfi_params.transport)) {
-            GFI_WARN(FI_LOG_CORE, "FI_GLEX_TRANSPORT=%s cannot be loaded: run with "
-                     "FI_LOG_LEVEL=info to see why\n", gfi_params.transport);
+            GFI_WARN(FI_LOG_CORE,
+                     "FI_GLEX_TRANSPORT=%s cannot be loaded: run with "
+                     "FI_LOG_LEVEL=info to see why\n",
+                     gfi_params.transport);
         }
     } else if (!gfi_uct_load_beside()) {
         gfi_uct_dlopen(GFI_PKGLIBDIR "/" GFI_TRANSPORT);
     }
     component = gfi_uct_find();
     if (component == NULL) {
-        GFI_INFO(FI_LOG_CORE, "no transport glex: FI_GLEX_TRANSPORT can name its library, "
-                 GFI_TRANSPORT "\n");
+        GFI_INFO(FI_LOG_CORE,
+                 "no transport glex: FI_GLEX_TRANSPORT can name its library, " GFI_TRANSPORT "\n");
     }
     return component;
 }
@@ -250,8 +252,10 @@ static int gfi_uct_query(struct gfi_uct *uct)
         ret = gfi_uct_check(uct_iface_query(uct->iface, &uct->attr), "asking the interface");
     }
     if (ret == 0 && uct->attr.cap.am.max_bcopy < GFI_MIN_BCOPY) {
-        GFI_WARN(FI_LOG_DOMAIN, "messages of %zu bytes are too short, %d are needed: raise "
-                 "UCX_GLEX_SRQ_UNIT_SIZE\n", uct->attr.cap.am.max_bcopy, GFI_MIN_BCOPY);
+        GFI_WARN(FI_LOG_DOMAIN,
+                 "messages of %zu bytes are too short, %d are needed: raise "
+                 "UCX_GLEX_SRQ_UNIT_SIZE\n",
+                 uct->attr.cap.am.max_bcopy, GFI_MIN_BCOPY);
         ret = -FI_EOPNOTSUPP;
     }
     return ret;

@@ -10,36 +10,36 @@
 #include <api/inspect.h>
 
 struct info_options {
-    bool   json;
-    bool   clean;
-    bool   all; /* fabrics */
-    bool   verbose;
-    bool   devices; /* without the endpoints */
+    bool json;
+    bool clean;
+    bool all; /* fabrics */
+    bool verbose;
+    bool devices; /* without the endpoints */
     double watch; /* seconds between two looks, or 0: one look */
 };
 
 struct info_device {
-    uint32_t                    index;
-    struct glex_device_attr     attr;
+    uint32_t index;
+    struct glex_device_attr attr;
     struct glex_ext_device_attr ext;
 };
 
 /* A segment of a dead owner that was removed, or could not be removed. */
 struct info_removal {
     struct glex_inspect_ep ep;
-    bool                   removed;
+    bool removed;
 };
 
 struct info {
     struct glex_inspect_fabric fabric;
-    uint32_t                   num_devices;
-    struct info_device        *devices;
-    uint32_t                   num_eps;
-    struct glex_inspect_ep    *eps; /* by address */
-    uint32_t                   num_removals;
-    struct info_removal       *removals;
-    uint32_t                   num_others;
-    char                     **others; /* files that are not libglex's */
+    uint32_t num_devices;
+    struct info_device *devices;
+    uint32_t num_eps;
+    struct glex_inspect_ep *eps; /* by address */
+    uint32_t num_removals;
+    struct info_removal *removals;
+    uint32_t num_others;
+    char **others; /* files that are not libglex's */
 };
 
 /* Both return false, with a message, where not all could be found out. */

@@ -21,9 +21,9 @@ const char *info_type_name(enum glex_ep_type type)
 
 const char *info_state_name(enum glex_inspect_state state)
 {
-    return (state == GLEX_INSPECT_LIVING) ? "alive"
-           : (state == GLEX_INSPECT_DEAD) ? "dead"
-                                          : "damaged";
+    return (state == GLEX_INSPECT_LIVING) ? "alive" :
+           (state == GLEX_INSPECT_DEAD)   ? "dead" :
+                                            "damaged";
 }
 
 void info_command(const struct glex_inspect_ep *ep, char command[17])

@@ -27,12 +27,16 @@ static const char help[] =
     "Exit status: 0 done; 1 not all could be done, the reason is on stderr; 2 wrong usage.\n";
 
 static const struct option long_options[] = {
-    {"all", no_argument, NULL, 'A'},     {"api", no_argument, NULL, 'a'},
+    {"all", no_argument, NULL, 'A'},
+    {"api", no_argument, NULL, 'a'},
     {"clean", no_argument, NULL, 'c'},
     {"devices", no_argument, NULL, 'd'},
-    {"fabric", required_argument, NULL, 'f'}, {"json", no_argument, NULL, 'j'},
-    {"verbose", no_argument, NULL, 'v'}, {"watch", required_argument, NULL, 'w'},
-    {"help", no_argument, NULL, 'h'},    {"version", no_argument, NULL, 'V'},
+    {"fabric", required_argument, NULL, 'f'},
+    {"json", no_argument, NULL, 'j'},
+    {"verbose", no_argument, NULL, 'v'},
+    {"watch", required_argument, NULL, 'w'},
+    {"help", no_argument, NULL, 'h'},
+    {"version", no_argument, NULL, 'V'},
     {NULL, 0, NULL, 0},
 };
 

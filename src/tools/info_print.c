@@ -59,7 +59,8 @@ static void print_device(const struct info_device *device)
         printf("  %-24s %.*s\n", "why not", (int)sizeof(device->ext.missing), device->ext.missing);
     }
     printf("  %-24s %s\n", "other hosts",
-           device->ext.network != 0 ? device->ext.network_text : "not reached: GLEX_NET is not set");
+           device->ext.network != 0 ? device->ext.network_text :
+                                      "not reached: GLEX_NET is not set");
     printf("  %-24s %u fast, %u normal, %u emulate\n", "endpoints, at most", attr->max_fast_ep_num,
            attr->max_ep_num, attr->max_emulate_ep_num);
     printf("  %-24s MPQ %u (at most %u), EQ %u (at most %u)\n", "queue capacities",
@@ -96,8 +97,9 @@ static bool print_peer(const struct glex_inspect_peer *peer, void *arg)
 {
     (void)arg;
     printf("       peer %u.%u.%u.%u endpoint %u: to it %s, %llu requests, %llu open, %llu failed; "
-           "from it %s, %llu requests\n", peer->ip >> 24, peer->ip >> 16 & 255, peer->ip >> 8 & 255,
-           peer->ip & 255, peer->addr.ep_num, peer->to != NULL ? peer->to : "no connection",
+           "from it %s, %llu requests\n",
+           peer->ip >> 24, peer->ip >> 16 & 255, peer->ip >> 8 & 255, peer->ip & 255,
+           peer->addr.ep_num, peer->to != NULL ? peer->to : "no connection",
            (unsigned long long)peer->sent, (unsigned long long)peer->open,
            (unsigned long long)peer->failed, peer->from != NULL ? peer->from : "no connection",
            (unsigned long long)peer->received);
@@ -108,7 +110,8 @@ static void print_details(const struct glex_inspect_ep *ep)
 {
     char memory[TEXT];
 
-    printf("       address 0x%016llx, posts to %u peers\n", (unsigned long long)ep->addr.v, ep->peers);
+    printf("       address 0x%016llx, posts to %u peers\n", (unsigned long long)ep->addr.v,
+           ep->peers);
     print_ring("MPQ", &ep->mpq, ep->counters.mpq_high);
     print_ring("EQ", &ep->eq, ep->counters.eq_high);
     printf("       %u registrations, %s\n", ep->registrations,

@@ -31,9 +31,9 @@ enum perf_op { PERF_OP_MP, PERF_OP_IMM_PUT, PERF_OP_PUT, PERF_OP_GET, PERF_NUM_O
 
 /* A kind of measurement. Client and server name it by its index in perf_kinds. */
 struct perf_kind {
-    const char      *name;   /* of the operation, on the command line too */
-    const char      *memory; /* kind of memory; "-" for none */
-    enum perf_op     op;
+    const char *name;   /* of the operation, on the command line too */
+    const char *memory; /* kind of memory; "-" for none */
+    enum perf_op op;
     enum perf_region region;
 };
 
@@ -50,8 +50,8 @@ enum perf_pattern {
 
 /* Description of a process's memory for its peer. */
 struct perf_memory {
-    uint32_t          key;
-    uint32_t          present; /* bit n: region n exists */
+    uint32_t key;
+    uint32_t present; /* bit n: region n exists */
     glex_mem_handle_t mh[PERF_NUM_REGIONS];
 };
 
@@ -63,23 +63,23 @@ enum perf_side { PERF_CLIENT = 1, PERF_SERVER = 2 };
  * sends, the second half receives the peer's data.
  */
 struct perf_session {
-    glex_device_handle_t        dev;
-    struct glex_device_attr     attr;
+    glex_device_handle_t dev;
+    struct glex_device_attr attr;
     struct glex_ext_device_attr ext;
-    glex_ep_handle_t            ep;
-    glex_ep_addr_t              self, peer;
-    uint64_t                    half; /* bytes of half a region */
-    uint32_t                    window;
-    enum perf_side              side;
-    bool                        yield;  /* one core: let the other side have it */
-    pid_t                       parent; /* the parent process, or 0 */
-    uint8_t                    *mem[PERF_NUM_REGIONS];
-    uint32_t                    from_nic; /* bit n: region n is the NIC's */
-    char                        why[PERF_NUM_REGIONS][256]; /* a region is missing */
-    struct perf_memory          mine, theirs;
-    void                       *lines;    /* client: the server's, mapped */
-    struct glex_ext_pin        *lines_pin; /* keeps them mapped */
-    bool                        mp_right; /* the last message of a run was right */
+    glex_ep_handle_t ep;
+    glex_ep_addr_t self, peer;
+    uint64_t half; /* bytes of half a region */
+    uint32_t window;
+    enum perf_side side;
+    bool yield;   /* one core: let the other side have it */
+    pid_t parent; /* the parent process, or 0 */
+    uint8_t *mem[PERF_NUM_REGIONS];
+    uint32_t from_nic;               /* bit n: region n is the NIC's */
+    char why[PERF_NUM_REGIONS][256]; /* a region is missing */
+    struct perf_memory mine, theirs;
+    void *lines;                    /* client: the server's, mapped */
+    struct glex_ext_pin *lines_pin; /* keeps them mapped */
+    bool mp_right;                  /* the last message of a run was right */
 };
 
 struct perf_run {
@@ -93,40 +93,40 @@ struct perf_run {
 
 struct perf_options {
     uint64_t size_min, size_max, size_factor;
-    uint32_t kinds;    /* bit n: perf_kinds[n] */
+    uint32_t kinds;   /* bit n: perf_kinds[n] */
     uint32_t metrics; /* bit n: enum perf_pattern */
     uint32_t device;
     uint32_t window;
     uint32_t repeats;
     uint32_t count; /* operations per repeat, or 0: as many as fit `milliseconds` */
     uint32_t milliseconds;
-    int      cpus[2]; /* of the client and the server, or -1 */
-    bool     pin;
-    bool     json;
-    bool     server;
-    bool     connect;
+    int cpus[2]; /* of the client and the server, or -1 */
+    bool pin;
+    bool json;
+    bool server;
+    bool connect;
     uint64_t address;
 };
 
 /* Values of one thing measured again and again. */
 struct perf_samples {
     uint32_t num;
-    double  *values;
+    double *values;
 };
 
 /* Limits of the machine without a NIC. */
 struct perf_floor {
-    uint8_t             *src, *dst; /* of memcpy() */
-    struct perf_samples  handover;
+    uint8_t *src, *dst; /* of memcpy() */
+    struct perf_samples handover;
     struct perf_samples *copy; /* per size */
 };
 
 /* Times are seconds for one operation; a ratio is to the floor in the same repeat. */
 struct perf_result {
-    uint32_t         kind;
-    uint32_t         size_index;
-    bool             measured[PERF_NUM_METRICS];
-    bool             has_ratio[PERF_NUM_METRICS];
+    uint32_t kind;
+    uint32_t size_index;
+    bool measured[PERF_NUM_METRICS];
+    bool has_ratio[PERF_NUM_METRICS];
     struct tool_stat time[PERF_NUM_METRICS];
     struct tool_stat ratio[PERF_NUM_METRICS];
 };
@@ -134,11 +134,11 @@ struct perf_result {
 struct perf_report {
     const struct perf_options *options;
     const struct perf_session *session;
-    uint32_t                   num_sizes;
-    uint32_t                  *sizes;
-    struct perf_floor          floor;
-    uint32_t                   num_results;
-    struct perf_result        *results;
+    uint32_t num_sizes;
+    uint32_t *sizes;
+    struct perf_floor floor;
+    uint32_t num_results;
+    struct perf_result *results;
 };
 
 /* perf_options.c: the exit status where there is nothing more to do, or -1. */
@@ -168,7 +168,7 @@ bool perf_serve(struct perf_session *s);
 /* perf_wait.c: posting and waiting without sleep, with an eye on a peer that does not come. */
 struct perf_wait {
     uint64_t polls;
-    double   since;
+    double since;
 };
 bool perf_wait_slow(struct perf_session *s, struct perf_wait *wait);
 bool perf_send(struct perf_session *s, void *data, uint32_t len);

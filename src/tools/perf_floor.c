@@ -70,9 +70,9 @@ bool perf_handover_client(struct perf_session *s, const struct perf_run *run)
 /* From then on the NIC has no part in it. */
 bool perf_floor_map(struct perf_session *s)
 {
-    glex_ret_t ret = glex_ext_peer_ptr(s->ep, s->peer, s->theirs.mh[PERF_REGION_LINES],
-                                       s->theirs.key, 0, sizeof(struct lines), &s->lines,
-                                       &s->lines_pin);
+    glex_ret_t ret =
+        glex_ext_peer_ptr(s->ep, s->peer, s->theirs.mh[PERF_REGION_LINES], s->theirs.key, 0,
+                          sizeof(struct lines), &s->lines, &s->lines_pin);
 
     if (ret != GLEX_SUCCESS) {
         snprintf(s->why[PERF_REGION_LINES], sizeof(s->why[PERF_REGION_LINES]),

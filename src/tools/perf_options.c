@@ -76,9 +76,9 @@ static uint32_t kinds_of(const char *word)
 
 static uint32_t metric_of(const char *word)
 {
-    return strcmp(word, "latency") == 0  ? 1u << PERF_LATENCY
-           : strcmp(word, "stream") == 0 ? 1u << PERF_STREAM
-                                         : 0;
+    return strcmp(word, "latency") == 0 ? 1u << PERF_LATENCY :
+           strcmp(word, "stream") == 0  ? 1u << PERF_STREAM :
+                                          0;
 }
 
 static bool parse_list(char *text, uint32_t (*bits_of)(const char *word), uint32_t *bits_p)

@@ -82,8 +82,9 @@ static void make_posts(const struct perf_session *s, const struct perf_run *run,
         p->rdma.type = GLEX_RDMA_TYPE_PUT;
         p->rdma.rmt_offset = half;
     }
-    p->rdma.flag = (kind->op == PERF_OP_PUT && run->pattern == PERF_LATENCY) ? GLEX_FLAG_REMOTE_EVT
-                                                                             : GLEX_FLAG_LOCAL_EVT;
+    p->rdma.flag = (kind->op == PERF_OP_PUT && run->pattern == PERF_LATENCY) ?
+                       GLEX_FLAG_REMOTE_EVT :
+                       GLEX_FLAG_LOCAL_EVT;
 }
 
 static inline glex_ret_t post_once(struct perf_session *s, struct posts *p)
@@ -328,6 +329,6 @@ bool perf_run_server(struct perf_session *s, const struct perf_run *run)
     if (p.op == PERF_OP_GET || (p.op == PERF_OP_PUT && run->pattern == PERF_STREAM)) {
         return attend(s, run); /* one-sided: this side is not asked */
     }
-    return (run->pattern == PERF_LATENCY) ? latency_server(s, run, &p)
-                                          : credit_stream_server(s, run, p.op);
+    return (run->pattern == PERF_LATENCY) ? latency_server(s, run, &p) :
+                                            credit_stream_server(s, run, p.op);
 }

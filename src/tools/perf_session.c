@@ -307,8 +307,8 @@ static bool valid_run(const struct perf_session *s, const struct perf_run *run)
                    "and --window");
         return false;
     }
-    missing = (run->pattern == PERF_HANDOVER) ? perf_region_missing(s, PERF_REGION_LINES)
-                                              : perf_kind_missing(s, run->kind);
+    missing = (run->pattern == PERF_HANDOVER) ? perf_region_missing(s, PERF_REGION_LINES) :
+                                                perf_kind_missing(s, run->kind);
     if (missing != NULL) {
         tool_error("the client asks for what is not here: %s", missing);
     }

@@ -79,11 +79,11 @@ struct tool_stat tool_stat(double *values, size_t num)
 /* Returns the length of the UTF-8 sequence at `s`, or 0 if it is invalid. */
 static size_t utf8_len(const unsigned char *s)
 {
-    size_t len = (*s < 0x80)                 ? 1
-                 : (*s >= 0xc2 && *s < 0xe0) ? 2
-                 : (*s >= 0xe0 && *s < 0xf0) ? 3
-                 : (*s >= 0xf0 && *s < 0xf5) ? 4
-                                             : 0;
+    size_t len = (*s < 0x80)               ? 1 :
+                 (*s >= 0xc2 && *s < 0xe0) ? 2 :
+                 (*s >= 0xe0 && *s < 0xf0) ? 3 :
+                 (*s >= 0xf0 && *s < 0xf5) ? 4 :
+                                             0;
     size_t i;
 
     for (i = 1; i < len; i++) {

@@ -9,9 +9,9 @@
 
 /* Exit codes of both tools, as their man pages say. */
 enum tool_exit {
-    TOOL_EXIT_OK    = 0,
-    TOOL_EXIT_FAIL  = 1, /* the request could not be done */
-    TOOL_EXIT_USAGE = 2  /* the command line makes no sense */
+    TOOL_EXIT_OK = 0,
+    TOOL_EXIT_FAIL = 1, /* the request could not be done */
+    TOOL_EXIT_USAGE = 2 /* the command line makes no sense */
 };
 
 /** Median and range of a repeated measurement. */

@@ -101,11 +101,7 @@ typedef union glex_mem_handle {
     } s;
     uint64_t v;
 } glex_mem_handle_t;
-enum glex_mem_flag {
-    GLEX_MEM_READ = 1,
-    GLEX_MEM_WRITE = 2,
-    GLEX_MEM_IOMMU = 4
-};
+enum glex_mem_flag { GLEX_MEM_READ = 1, GLEX_MEM_WRITE = 2, GLEX_MEM_IOMMU = 4 };
 enum glex_flag {
     GLEX_FLAG_LOCAL_INTR = 1 << 0,
     GLEX_FLAG_REMOTE_INTR = 1 << 1,
@@ -147,10 +143,7 @@ typedef struct glex_imm_rdma_req {
     int32_t flag;
     struct glex_imm_rdma_req *next;
 } glex_imm_rdma_req_t;
-enum glex_rdma_type {
-    GLEX_RDMA_TYPE_PUT = 0,
-    GLEX_RDMA_TYPE_GET = 1
-};
+enum glex_rdma_type { GLEX_RDMA_TYPE_PUT = 0, GLEX_RDMA_TYPE_GET = 1 };
 typedef struct glex_rdma_req {
     glex_ep_addr_t rmt_ep_addr;
     glex_mem_handle_t local_mh;
@@ -266,8 +259,8 @@ glex_ret_t glex_query_ep(glex_ep_handle_t ep, struct glex_ep_attr *ep_attr);
 glex_ret_t glex_get_ep_addr(glex_ep_handle_t ep, glex_ep_addr_t *ep_addr);
 glex_ret_t glex_compose_ep_addr(uint32_t nic_id, uint32_t ep_num, enum glex_ep_type type,
                                 glex_ep_addr_t *ep_addr);
-glex_ret_t glex_decompose_ep_addr(glex_ep_addr_t ep_addr, enum glex_ep_type type,
-                                  uint32_t *nic_id, uint32_t *ep_num);
+glex_ret_t glex_decompose_ep_addr(glex_ep_addr_t ep_addr, enum glex_ep_type type, uint32_t *nic_id,
+                                  uint32_t *ep_num);
 glex_ret_t glex_register_mem(glex_ep_handle_t ep, void *addr, uint64_t len, int32_t flag,
                              glex_mem_handle_t *mh);
 glex_ret_t glex_deregister_mem(glex_ep_handle_t ep, glex_mem_handle_t mh);
@@ -351,10 +344,7 @@ struct glex_mgmt_info {
     } report;
     uint64_t time_ns;
 };
-enum glex_mgmt_flag {
-    GLEX_MGMT_FLAG_FENCE = 1,
-    GLEX_MGMT_FLAG_MORE = 2
-};
+enum glex_mgmt_flag { GLEX_MGMT_FLAG_FENCE = 1, GLEX_MGMT_FLAG_MORE = 2 };
 glex_ret_t glex_send_mgmt_req(glex_ep_handle_t ep, struct glex_mgmt_info *req, int32_t flag);
 glex_ret_t glex_receive_mgmt_ack(glex_ep_handle_t ep, int32_t timeout, struct glex_mgmt_info *ack);
 enum glex_ext_cap {

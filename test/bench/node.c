@@ -77,8 +77,8 @@ static void open_iface(struct node *node, uct_error_handler_t on_error, void *ar
           "uct_md_iface_config_read");
     params.field_mask = UCT_IFACE_PARAM_FIELD_OPEN_MODE | UCT_IFACE_PARAM_FIELD_DEVICE;
     if (on_error != NULL) {
-        params.field_mask |= UCT_IFACE_PARAM_FIELD_ERR_HANDLER |
-                             UCT_IFACE_PARAM_FIELD_ERR_HANDLER_ARG;
+        params.field_mask |=
+            UCT_IFACE_PARAM_FIELD_ERR_HANDLER | UCT_IFACE_PARAM_FIELD_ERR_HANDLER_ARG;
         params.err_handler = on_error;
         params.err_handler_arg = arg;
     }
@@ -129,8 +129,8 @@ uct_ep_h node_connect(struct node *node, const struct node_address *peer)
     uct_ep_params_t params;
     uct_ep_h ep;
 
-    params.field_mask = UCT_EP_PARAM_FIELD_IFACE | UCT_EP_PARAM_FIELD_DEV_ADDR |
-                        UCT_EP_PARAM_FIELD_IFACE_ADDR;
+    params.field_mask =
+        UCT_EP_PARAM_FIELD_IFACE | UCT_EP_PARAM_FIELD_DEV_ADDR | UCT_EP_PARAM_FIELD_IFACE_ADDR;
     params.iface = node->iface;
     params.dev_addr = (const uct_device_addr_t *)peer->device;
     params.iface_addr = (const uct_iface_addr_t *)peer->iface;

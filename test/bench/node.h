@@ -22,11 +22,11 @@ struct node_address {
 
 struct node {
     ucs_async_context_t *async;
-    uct_worker_h         worker;
-    uct_md_h             md;
-    uct_iface_h          iface;
-    uct_iface_attr_t     attr;
-    struct node_address  address;
+    uct_worker_h worker;
+    uct_md_h md;
+    uct_iface_h iface;
+    uct_iface_attr_t attr;
+    struct node_address address;
 };
 
 /**

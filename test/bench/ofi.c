@@ -224,8 +224,10 @@ static void open_all(void)
 
 static void measure(unsigned count, const char *only)
 {
-    const struct way lat[] = {{"glex", ping_pong, &glex}, {"shm", ping_pong, &shm},
-                              {"ucp", ucp_ping_pong, NULL}, {"posted", ping_pong, &posted}};
+    const struct way lat[] = {{"glex", ping_pong, &glex},
+                              {"shm", ping_pong, &shm},
+                              {"ucp", ucp_ping_pong, NULL},
+                              {"posted", ping_pong, &posted}};
     const struct way injects[] = {{"glex", inject_window, &glex}, {"shm", inject_window, &shm}};
     const struct way sends[] = {{"glex", send_window, &glex}, {"shm", send_window, &shm}};
     const struct way bw[] = {{"glex", big_window, &glex}, {"shm", big_window, &shm}};

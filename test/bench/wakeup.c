@@ -24,10 +24,10 @@
 
 struct side {
     ucp_context_h context;
-    ucp_worker_h  worker;
-    ucp_ep_h      ep;
-    int           fd;     /* of the worker */
-    int           pipe_in, pipe_out; /* to exchange addresses */
+    ucp_worker_h worker;
+    ucp_ep_h ep;
+    int fd;                /* of the worker */
+    int pipe_in, pipe_out; /* to exchange addresses */
 };
 
 /* The data of a message: the time of sending, by the clock that all processes share */
@@ -177,8 +177,8 @@ static void run_receiver(struct side *side, int count)
         send_stamp(side);
     }
     median = sort_median(times, (size_t)count);
-    printf("wakeup %d: median %.3f best %.3f worst %.3f us\n", count, median * 1e6,
-           times[0] * 1e6, times[count - 1] * 1e6);
+    printf("wakeup %d: median %.3f best %.3f worst %.3f us\n", count, median * 1e6, times[0] * 1e6,
+           times[count - 1] * 1e6);
     fflush(stdout);
     free(times);
 }

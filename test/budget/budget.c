@@ -165,11 +165,10 @@ static const struct budget_case {
     const char *channels;
     void (*count)(void);
 } cases[] = {
-    {"er_short_send", "er", count_short},  {"er_bcopy_send", "er", count_bcopy},
-    {"er_receive", "er", count_receive},   {"sr_short_send", "sr", count_short},
-    {"sr_bcopy_send", "sr", count_bcopy},  {"sr_receive", "sr", count_receive},
-    {"atomic_post", "er,sr", count_atomic_post},
-    {"atomic_fetch", "er,sr", count_atomic_fetch},
+    {"er_short_send", "er", count_short},        {"er_bcopy_send", "er", count_bcopy},
+    {"er_receive", "er", count_receive},         {"sr_short_send", "sr", count_short},
+    {"sr_bcopy_send", "sr", count_bcopy},        {"sr_receive", "sr", count_receive},
+    {"atomic_post", "er,sr", count_atomic_post}, {"atomic_fetch", "er,sr", count_atomic_fetch},
     {"idle_progress", "er,sr", count_idle},
 };
 #define NUM_CASES (sizeof(cases) / sizeof(cases[0]))

@@ -20,12 +20,12 @@
 #define CLIENT_SPINS 20000
 
 #define CLIENT_CHECK(call) client_check((call), #call)
-#define CLIENT_FAIL(...)                                                                          \
-    do {                                                                                          \
-        fprintf(stderr, "%s:%d: ", __FILE__, __LINE__);                                           \
-        fprintf(stderr, __VA_ARGS__);                                                             \
-        fputc('\n', stderr);                                                                      \
-        exit(EXIT_FAILURE);                                                                       \
+#define CLIENT_FAIL(...)                                                                           \
+    do {                                                                                           \
+        fprintf(stderr, "%s:%d: ", __FILE__, __LINE__);                                            \
+        fprintf(stderr, __VA_ARGS__);                                                              \
+        fputc('\n', stderr);                                                                       \
+        exit(EXIT_FAILURE);                                                                        \
     } while (0)
 
 /* Programs compare the text, not the number. */
@@ -65,15 +65,15 @@ static inline glex_ep_handle_t client_create_ep(glex_device_handle_t dev, uint32
     size_t i;
 
     for (i = 0; i < sizeof(types) / sizeof(types[0]) && ret == GLEX_NO_EP_RESOURCE; i++) {
-        attr.type         = types[i];
-        attr.mpq_type     = GLEX_MPQ_TYPE_NORMAL;
-        attr.eq_type      = GLEX_EQ_TYPE_NORMAL;
-        attr.num          = GLEX_ANY_EP_NUM;
-        attr.key          = key;
-        attr.dq_capacity  = GLEX_EP_DQ_CAPACITY_DEFAULT;
+        attr.type = types[i];
+        attr.mpq_type = GLEX_MPQ_TYPE_NORMAL;
+        attr.eq_type = GLEX_EQ_TYPE_NORMAL;
+        attr.num = GLEX_ANY_EP_NUM;
+        attr.key = key;
+        attr.dq_capacity = GLEX_EP_DQ_CAPACITY_DEFAULT;
         attr.mpq_capacity = mpq_capacity;
-        attr.eq_capacity  = GLEX_EP_EQ_CAPACITY_DEFAULT;
-        ret               = glex_create_ep(dev, &attr, &ep);
+        attr.eq_capacity = GLEX_EP_EQ_CAPACITY_DEFAULT;
+        ret = glex_create_ep(dev, &attr, &ep);
     }
     client_check(ret, "glex_create_ep");
     return ep;
@@ -87,10 +87,10 @@ static inline void client_send(glex_ep_handle_t ep, glex_ep_addr_t to, void *dat
 
     CLIENT_UNINITIALISED(&req);
     req.rmt_ep_addr = to;
-    req.data        = data;
-    req.len         = len;
-    req.flag        = 0;
-    req.next        = NULL;
+    req.data = data;
+    req.len = len;
+    req.flag = 0;
+    req.next = NULL;
     do {
         ret = glex_send_imm_mp(ep, &req, NULL);
     } while (ret == GLEX_BUSY);

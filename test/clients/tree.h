@@ -251,7 +251,8 @@ static inline void tree_late(struct tree *tree, const struct tree_way *ways, int
         wait = tree_late_wait(tree, &ways[i], loops, &round) * 1e6;
         hidden = 100.0 * (1.0 - wait / TREE_LATE_US);
         if (tree->rank == 0) {
-            printf("%-16s %3d ranks  one computes %7.0f us  the others wait %9.2f us  hidden %4.0f %%\n",
+            printf("%-16s %3d ranks  one computes %7.0f us  the others wait %9.2f us  hidden %4.0f "
+                   "%%\n",
                    ways[i].name, tree->size, TREE_LATE_US, wait, hidden < 0.0 ? 0.0 : hidden);
         }
     }
@@ -259,8 +260,8 @@ static inline void tree_late(struct tree *tree, const struct tree_way *ways, int
 
 /* Prints a line for each implementation: the time without computing, and the share of this time
  * that computing hides. */
-static inline void tree_measure(struct tree *tree, const struct tree_way *ways, int num,
-                                int rounds, double us)
+static inline void tree_measure(struct tree *tree, const struct tree_way *ways, int num, int rounds,
+                                double us)
 {
     long loops = tree_calibrate(us);
     double compute, alone, both, hidden;
@@ -278,9 +279,12 @@ static inline void tree_measure(struct tree *tree, const struct tree_way *ways, 
         both = tree_time(tree, &ways[i], rounds, loops, &round);
         hidden = 100.0 * (alone + compute - both) / alone;
         if (tree->rank == 0) {
-            printf("%-16s %3d ranks  %9.2f us  computing %9.2f us  both %9.2f us  hidden %4.0f %%\n",
-                   ways[i].name, tree->size, alone * 1e6, compute * 1e6, both * 1e6,
-                   hidden < 0.0 ? 0.0 : hidden > 100.0 ? 100.0 : hidden);
+            printf(
+                "%-16s %3d ranks  %9.2f us  computing %9.2f us  both %9.2f us  hidden %4.0f %%\n",
+                ways[i].name, tree->size, alone * 1e6, compute * 1e6, both * 1e6,
+                hidden < 0.0   ? 0.0 :
+                hidden > 100.0 ? 100.0 :
+                                 hidden);
         }
     }
     if (tree->size > 2) {

@@ -181,7 +181,8 @@ TEST_P(PsnOrder, CountedAndCopiesAndLostAreAllThatWasSent)
             gone++;
             continue;
         }
-        uint32_t at = i + (i != 0 && i + 1 != SENT && delay && chance(50) ? random() % unsigned(delay) : 0);
+        uint32_t at =
+            i + (i != 0 && i + 1 != SENT && delay && chance(50) ? random() % unsigned(delay) : 0);
         arrivals.emplace_back(at, i, false);
         if (chance(copies_percent)) {
             arrivals.emplace_back(at, i, true);
@@ -788,8 +789,12 @@ TEST(Names, KeepWhatDiffers)
         g_ptr_array_add(names, const_cast<char *>(name));
     }
     char **result = cm_names_shorten(names, 9);
-    EXPECT_STREQ("\xe2\x80\xa6" "11", result[0]);
-    EXPECT_STREQ("\xe2\x80\xa6" "12", result[1]);
+    EXPECT_STREQ("\xe2\x80\xa6"
+                 "11",
+                 result[0]);
+    EXPECT_STREQ("\xe2\x80\xa6"
+                 "12",
+                 result[1]);
     g_strfreev(result);
     g_ptr_array_free(names, TRUE);
 }
@@ -812,7 +817,8 @@ int bits(int value)
 // Rank = (x * b + y) * c + z; the distance of two ranks on a grid, in one dimension or all.
 bool near(int i, int k, int a, int b, int c, bool periodic)
 {
-    int sizes[] = {a, b, c}, at[] = {i / c / b, i / c % b, i % c}, to[] = {k / c / b, k / c % b, k % c}, sum = 0;
+    int sizes[] = {a, b, c}, at[] = {i / c / b, i / c % b, i % c},
+        to[] = {k / c / b, k / c % b, k % c}, sum = 0;
     for (int d = 0; d < 3; d++) {
         int apart = std::abs(at[d] - to[d]);
         sum += periodic ? std::min(apart, sizes[d] - apart) : apart;
@@ -825,28 +831,38 @@ const Known known_patterns[] = {
     {"all-to-all", 64, [](int i, int k) { return i != k; }},
     {"ring: each rank", 16, [](int i, int k) { return k == (i + 1) % 16; }},
     {"nearest neighbors in a line", 16, [](int i, int k) { return std::abs(i - k) == 1; }},
-    {"nearest neighbors in a ring", 16, [](int i, int k) { return (i + 1) % 16 == k || (k + 1) % 16 == i; }},
-    {"nearest neighbors on a 2-D grid of 4 x 4", 16, [](int i, int k) { return near(i, k, 4, 4, 1, false); }},
-    {"nearest neighbors on a 2-D grid of 4 x 6", 24, [](int i, int k) { return near(i, k, 4, 6, 1, false); }},
-    {"nearest neighbors on a 2-D grid of 8 x 8, periodic", 64, [](int i, int k) { return near(i, k, 8, 8, 1, true); }},
-    {"nearest neighbors on a 3-D grid of 4 x 4 x 4", 64, [](int i, int k) { return near(i, k, 4, 4, 4, false); }},
-    {"nearest neighbors on a 3-D grid of 3 x 4 x 5, periodic", 60, [](int i, int k) { return near(i, k, 3, 4, 5, true); }},
+    {"nearest neighbors in a ring", 16,
+     [](int i, int k) { return (i + 1) % 16 == k || (k + 1) % 16 == i; }},
+    {"nearest neighbors on a 2-D grid of 4 x 4", 16,
+     [](int i, int k) { return near(i, k, 4, 4, 1, false); }},
+    {"nearest neighbors on a 2-D grid of 4 x 6", 24,
+     [](int i, int k) { return near(i, k, 4, 6, 1, false); }},
+    {"nearest neighbors on a 2-D grid of 8 x 8, periodic", 64,
+     [](int i, int k) { return near(i, k, 8, 8, 1, true); }},
+    {"nearest neighbors on a 3-D grid of 4 x 4 x 4", 64,
+     [](int i, int k) { return near(i, k, 4, 4, 4, false); }},
+    {"nearest neighbors on a 3-D grid of 3 x 4 x 5, periodic", 60,
+     [](int i, int k) { return near(i, k, 3, 4, 5, true); }},
     {"master and workers: rank 3", 16, [](int i, int k) { return i != k && (i == 3 || k == 3); }},
     {"gather: each rank sends to rank 0", 16, [](int i, int k) { return i != 0 && k == 0; }},
     {"recursive doubling", 32, [](int i, int k) { return bits(i ^ k) == 1; }},
-    {"binomial tree", 32, [](int i, int k) {
+    {"binomial tree", 32,
+     [](int i, int k) {
          int low = std::min(i, k), step = std::max(i, k) - low;
          return bits(step) == 1 && low % (2 * step) == 0;
      }},
     {"FFT transposes of pencils: all-to-all in rows and columns of 4 x 8", 32,
      [](int i, int k) { return i != k && (i / 8 == k / 8 || i % 8 == k % 8); }},
-    {"all-to-all within 4 groups of 8 consecutive", 32, [](int i, int k) { return i != k && i / 8 == k / 8; }},
-    {"multi-partition on a square of 5 x 5", 25, [](int i, int k) {
+    {"all-to-all within 4 groups of 8 consecutive", 32,
+     [](int i, int k) { return i != k && i / 8 == k / 8; }},
+    {"multi-partition on a square of 5 x 5", 25,
+     [](int i, int k) {
          int dx = ((k / 5 - i / 5) % 5 + 5) % 5, dy = ((k % 5 - i % 5) % 5 + 5) % 5;
-         return (dx == 0 && (dy == 1 || dy == 4)) || (dy == 0 && (dx == 1 || dx == 4)) || (dx == 1 && dy == 4) ||
-                (dx == 4 && dy == 1);
+         return (dx == 0 && (dy == 1 || dy == 4)) || (dy == 0 && (dx == 1 || dx == 4)) ||
+                (dx == 1 && dy == 4) || (dx == 4 && dy == 1);
      }},
-    {"sums in rows and a transposition on 4 x 4", 16, [](int i, int k) {
+    {"sums in rows and a transposition on 4 x 4", 16,
+     [](int i, int k) {
          return (i / 4 == k / 4 && bits(i % 4 ^ k % 4) == 1) || (i != k && k == i % 4 * 4 + i / 4);
      }},
 };

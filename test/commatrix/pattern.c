@@ -185,9 +185,16 @@ static void master(int bytes)
 static const struct {
     const char *name;
     void (*step)(int bytes);
-} patterns[] = {{"bt", bt},           {"cg", cg},           {"ft", ft},         {"lu", lu},
-                {"mg", mg},           {"pencils", pencils}, {"stencil3", stencil3},
-                {"doubling", doubling}, {"master", master}, {"ring", ring}};
+} patterns[] = {{"bt", bt},
+                {"cg", cg},
+                {"ft", ft},
+                {"lu", lu},
+                {"mg", mg},
+                {"pencils", pencils},
+                {"stencil3", stencil3},
+                {"doubling", doubling},
+                {"master", master},
+                {"ring", ring}};
 
 int main(int argc, char **argv)
 {
@@ -201,7 +208,8 @@ int main(int argc, char **argv)
         step = strcmp(name, patterns[k].name) == 0 ? patterns[k].step : step;
     }
     if (step == NULL || iterations < 1 || bytes < 1) {
-        fprintf(stderr, "usage: pattern bt|cg|ft|lu|mg|pencils|stencil3|doubling|master|ring [iterations [bytes]]\n");
+        fprintf(stderr, "usage: pattern bt|cg|ft|lu|mg|pencils|stencil3|doubling|master|ring "
+                        "[iterations [bytes]]\n");
         return 2;
     }
     MPI_Init(&argc, &argv);

@@ -23,8 +23,8 @@ void fail(const char *format, ...)
 
 static struct board *board_map(int fd, int flags)
 {
-    struct board *board = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE, MAP_SHARED | flags,
-                               fd, 0);
+    struct board *board =
+        mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE, MAP_SHARED | flags, fd, 0);
 
     if (board == MAP_FAILED) {
         fail("cannot map the board: %s", strerror(errno));

@@ -31,9 +31,9 @@ struct board_holds {
     int64_t ops;      /* operations in flight, and their quotas */
     int64_t requests; /* requests of UCP that never ended */
     int64_t fds;
-    int64_t maps;     /* mappings of dead peers' memory */
-    int64_t vcs;      /* length of the table of connections */
-    int64_t memory;   /* bytes of heap in use */
+    int64_t maps;   /* mappings of dead peers' memory */
+    int64_t vcs;    /* length of the table of connections */
+    int64_t memory; /* bytes of heap in use */
 };
 
 /** A process's knowledge of a peer. The process writes it, the killer reads it. */
@@ -41,31 +41,31 @@ struct board_peer {
     uint32_t connected; /* generation it has an endpoint to; 0: none yet */
     uint32_t gone;      /* generation whose end was reported to the process */
     uint64_t connected_ns, gone_ns;
-    uint64_t gone_cpu_ns; /* in its own processor time */
+    uint64_t gone_cpu_ns;    /* in its own processor time */
     uint64_t sent, received; /* messages of these generations */
 };
 
 struct board_slot {
-    uint32_t gen;    /* the how-manieth process here, from 1 */
-    uint32_t ready;  /* generation of the address */
-    uint32_t killed; /* generation that was killed, or is about to be */
-    uint32_t paused; /* value of board.pause at which it is quiet */
+    uint32_t gen;     /* the how-manieth process here, from 1 */
+    uint32_t ready;   /* generation of the address */
+    uint32_t killed;  /* generation that was killed, or is about to be */
+    uint32_t paused;  /* value of board.pause at which it is quiet */
     uint32_t sampled; /* ... and has reported its resources */
     uint32_t address_length, key_length[BOARD_WINDOWS];
     uint64_t window[BOARD_WINDOWS];
-    char     address[BOARD_ADDRESS];
-    char     key[BOARD_WINDOWS][BOARD_KEY];
-    struct board_peer  peer[BOARD_MAX_RANKS];
+    char address[BOARD_ADDRESS];
+    char key[BOARD_WINDOWS][BOARD_KEY];
+    struct board_peer peer[BOARD_MAX_RANKS];
     struct board_holds holds;
-    uint64_t checked; /* bytes that were as sent */
-    uint64_t held;    /* messages that were kept beyond their handler */
-    char     problem[BOARD_TEXT]; /* an error; empty: none */
+    uint64_t checked;         /* bytes that were as sent */
+    uint64_t held;            /* messages that were kept beyond their handler */
+    char problem[BOARD_TEXT]; /* an error; empty: none */
 };
 
 struct board {
     uint32_t ranks;
-    uint32_t pause; /* not 0: become quiet, and say so */
-    uint32_t stop;  /* end in order */
+    uint32_t pause;  /* not 0: become quiet, and say so */
+    uint32_t stop;   /* end in order */
     uint32_t finish; /* it is enough: come to an end */
     struct board_slot slot[BOARD_MAX_RANKS];
 };

@@ -17,14 +17,14 @@ int LLVMFuzzerInitialize(int *argc, char ***argv);
 /** Counts of actions, printed at the end. A target without actions has tested nothing. */
 struct fuzz_count {
     const char *name;
-    uint64_t    value;
+    uint64_t value;
 };
 extern struct fuzz_count fuzz_counts[];
 
 /** The rest of the input */
 struct fuzz_input {
     const uint8_t *data;
-    size_t         size;
+    size_t size;
 };
 
 /** So many bytes of the input as a number; 0 where there are no more. */

@@ -70,8 +70,7 @@ static void change_event(glex_event_t *event)
     }
 }
 
-static glex_ret_t evil_put(struct glex_ep *ep, glex_imm_rdma_req_t *list,
-                           glex_imm_rdma_req_t **bad)
+static glex_ret_t evil_put(struct glex_ep *ep, glex_imm_rdma_req_t *list, glex_imm_rdma_req_t **bad)
 {
     glex_imm_rdma_req_t req = *list;
 
@@ -111,14 +110,14 @@ typedef glex_ret_t (*post_fn)(glex_ep_handle_t ep, glex_ep_addr_t peer, uint64_t
                               uint64_t word_1, uint64_t head, const void *data, uint32_t len);
 
 #ifdef FUZZ_WRAP
-#define INTERPOSED(name) __wrap_##name
+#define INTERPOSED(name)    __wrap_##name
 #define GENUINE(type, name) __real_##name
 glex_ret_t __real_glex_ext_post_event(glex_ep_handle_t ep, glex_ep_addr_t peer, uint64_t cookie_0,
                                       uint64_t cookie_1);
 glex_ret_t __real_glex_ext_post_mp(glex_ep_handle_t ep, glex_ep_addr_t peer, uint64_t word_0,
                                    uint64_t word_1, uint64_t head, const void *data, uint32_t len);
 #else
-#define INTERPOSED(name) __attribute__((visibility("default"))) name
+#define INTERPOSED(name)    __attribute__((visibility("default"))) name
 #define GENUINE(type, name) ((type)find_genuine(#name))
 
 static void *find_genuine(const char *name)
@@ -190,11 +189,10 @@ glex_ret_t INTERPOSED(glex_ext_post_mp)(glex_ep_handle_t ep, glex_ep_addr_t peer
 
 static void open_memory(void)
 {
-    evil_memory = mmap(NULL, 16 * MEMORY, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-                       0);
-    if (evil_memory == MAP_FAILED ||
-        uct_md_mem_reg(evil.md, evil_memory, 16 * MEMORY, UCT_MD_MEM_ACCESS_ALL, &evil_memh) !=
-                UCS_OK) {
+    evil_memory =
+        mmap(NULL, 16 * MEMORY, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (evil_memory == MAP_FAILED || uct_md_mem_reg(evil.md, evil_memory, 16 * MEMORY,
+                                                    UCT_MD_MEM_ACCESS_ALL, &evil_memh) != UCS_OK) {
         fuzz_fail("memory of the evil peer cannot be registered");
     }
 }
@@ -280,7 +278,7 @@ void evil_scribble(void)
 
     if (vc->er_tx != NULL && vc->er_tx->slots != NULL) {
         fuzz_counts[MUTATIONS].value +=
-                fuzz_mutate(input, vc->er_tx->base + fuzz_below(input, 16) * 64, 256);
+            fuzz_mutate(input, vc->er_tx->base + fuzz_below(input, 16) * 64, 256);
         vc->er_tx->ctrl->wanted = (uint32_t)fuzz_value(input);
         vc->er_tx->ctrl->armed = (uint32_t)fuzz_value(input);
     }
@@ -353,8 +351,7 @@ void evil_use_key(void)
         uct_ep_put_bcopy(evil_ep, pack_noise, &length, address, bundle.rkey);
         break;
     case 2:
-        uct_ep_get_bcopy(evil_ep, unpack, data, 64, address, bundle.rkey,
-                         NULL);
+        uct_ep_get_bcopy(evil_ep, unpack, data, 64, address, bundle.rkey, NULL);
         progress(1);
         break;
     default:
@@ -385,15 +382,18 @@ void evil_use_address(void)
 
 void evil_use_setting(void)
 {
-    static const char *const names[] = {
-        "CHANNELS", "SRQ_CAPACITY", "SRQ_UNIT_SIZE", "ER_THRESH", "ER_MAX_CHANNELS",
-        "ER_MAX_MEM", "ERQ_UNIT_SIZE", "ERQ_SIZE", "ERQ_SPACING", "RMA_BUF_SIZE",
-        "RMA_REQ_CAPACITY", "ZC_REQ_CAPACITY", "ZC_MAX_SIZE", "SR_CREDIT_START", "SR_CREDIT_INC",
-        "SR_CREDIT_MAX", "EP_MPQ_POOL_UNITS"};
-    static const char *const texts[] = {"", "0", "1", "-1", "inf", "auto", "er", "sr,er", "1k",
-                                        "18446744073709551615", "4294967296", "65536", "64", "%n"};
-    uct_iface_params_t params = {.field_mask = UCT_IFACE_PARAM_FIELD_OPEN_MODE |
-                                               UCT_IFACE_PARAM_FIELD_DEVICE,
+    static const char *const names[] = {"CHANNELS",      "SRQ_CAPACITY",     "SRQ_UNIT_SIZE",
+                                        "ER_THRESH",     "ER_MAX_CHANNELS",  "ER_MAX_MEM",
+                                        "ERQ_UNIT_SIZE", "ERQ_SIZE",         "ERQ_SPACING",
+                                        "RMA_BUF_SIZE",  "RMA_REQ_CAPACITY", "ZC_REQ_CAPACITY",
+                                        "ZC_MAX_SIZE",   "SR_CREDIT_START",  "SR_CREDIT_INC",
+                                        "SR_CREDIT_MAX", "EP_MPQ_POOL_UNITS"};
+    static const char *const texts[] = {
+        "",           "0",     "1",     "-1", "inf",
+        "auto",       "er",    "sr,er", "1k", "18446744073709551615",
+        "4294967296", "65536", "64",    "%n"};
+    uct_iface_params_t params = {.field_mask =
+                                     UCT_IFACE_PARAM_FIELD_OPEN_MODE | UCT_IFACE_PARAM_FIELD_DEVICE,
                                  .open_mode = UCT_IFACE_OPEN_MODE_DEVICE,
                                  .mode.device = {.tl_name = UCT_GLEX_NAME, .dev_name = "gni0"}};
     uct_iface_config_t *config;

@@ -29,8 +29,9 @@ static uint64_t next(uint64_t *state)
 static void on_crash(int number)
 {
     char text[128];
-    int length = snprintf(text, sizeof(text), "fuzz: signal %d at run %" PRIu64 " of seed %" PRIu64
-                          "\n", number, run, seed);
+    int length =
+        snprintf(text, sizeof(text), "fuzz: signal %d at run %" PRIu64 " of seed %" PRIu64 "\n",
+                 number, run, seed);
 
     if (write(STDERR_FILENO, text, (size_t)length) < 0) {
         _exit(2);

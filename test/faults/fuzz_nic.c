@@ -28,22 +28,27 @@
 
 enum { MUTATIONS, MESSAGES, EVENTS, PLACED, POSTED, REFUSED, POLLED };
 struct fuzz_count fuzz_counts[] = {
-    {"mutations", 0},        {"messages the owner got", 0}, {"events the owner got", 0},
-    {"data placed", 0},      {"requests of others", 0},     {"requests that failed", 0},
-    {"arrivals polled", 0},  {NULL, 0},
+    {"mutations", 0},
+    {"messages the owner got", 0},
+    {"events the owner got", 0},
+    {"data placed", 0},
+    {"requests of others", 0},
+    {"requests that failed", 0},
+    {"arrivals polled", 0},
+    {NULL, 0},
 };
 
 struct scene {
-    struct fuzz_input   input;
+    struct fuzz_input input;
     glex_device_handle_t dev;
-    glex_ep_handle_t    owner, other;
-    glex_ep_addr_t      addr;
-    glex_mem_handle_t   open_mh, closed_mh, other_mh;
-    char               *memory, *secret, *other_memory;
-    char               *segment; /* as the malicious peer has it mapped */
-    size_t              size;
-    bool                with_table; /* registrations are damaged as well */
-    unsigned            kinds;      /* of damage in this run: the worst ones end all traffic */
+    glex_ep_handle_t owner, other;
+    glex_ep_addr_t addr;
+    glex_mem_handle_t open_mh, closed_mh, other_mh;
+    char *memory, *secret, *other_memory;
+    char *segment; /* as the malicious peer has it mapped */
+    size_t size;
+    bool with_table; /* registrations are damaged as well */
+    unsigned kinds;  /* of damage in this run: the worst ones end all traffic */
 };
 
 static void check(glex_ret_t ret, const char *what)
@@ -114,7 +119,8 @@ static void open_other(struct scene *scene)
     check(glex_ext_mem_alloc(scene->other, MEMORY, &memory), "glex_ext_mem_alloc");
     scene->other_memory = memory;
     check(glex_register_mem(scene->other, memory, MEMORY, GLEX_MEM_READ | GLEX_MEM_WRITE,
-                            &scene->other_mh), "glex_register_mem");
+                            &scene->other_mh),
+          "glex_register_mem");
 }
 
 static void open_scene(struct scene *scene)
@@ -131,9 +137,11 @@ static void open_scene(struct scene *scene)
     memset(scene->secret, CANARY, MEMORY);
     check(glex_register_mem(scene->owner, scene->memory + OPEN_BEGIN, OPEN_LENGTH,
                             GLEX_MEM_READ | GLEX_MEM_WRITE | GLEX_EXT_MEM_EVENT_DATA,
-                            &scene->open_mh), "glex_register_mem");
+                            &scene->open_mh),
+          "glex_register_mem");
     check(glex_register_mem(scene->owner, scene->secret, MEMORY, GLEX_MEM_READ | GLEX_MEM_WRITE,
-                            &scene->closed_mh), "glex_register_mem");
+                            &scene->closed_mh),
+          "glex_register_mem");
     open_other(scene);
     map_segment(scene);
 }
@@ -339,8 +347,8 @@ static void post_put(struct scene *scene)
     glex_imm_rdma_req_t req = {.rmt_ep_addr = scene->addr,
                                .data = data,
                                .len = fuzz_below(&scene->input, GLEX_EVENT_DATA_LEN + 1),
-                               .rmt_mh = fuzz_below(&scene->input, 8) ? scene->open_mh :
-                                                                       scene->closed_mh,
+                               .rmt_mh =
+                                   fuzz_below(&scene->input, 8) ? scene->open_mh : scene->closed_mh,
                                .rmt_offset = fuzz_below(&scene->input, OPEN_LENGTH),
                                .rmt_evt = {.cookie_0 = 1, .cookie_1 = 1},
                                .rmt_key = fuzz_below(&scene->input, 16) ? KEY : KEY + 1,

@@ -23,11 +23,16 @@
 #define RUN_SECONDS 60
 
 struct fuzz_count fuzz_counts[] = {
-    {"mutations", 0},          {"connections of the evil peer", 0},
-    {"messages delivered", 0}, {"endpoints that failed", 0},
-    {"messages of the friend", 0}, {"changed keys used", 0},
-    {"changed addresses tried", 0}, {"settings tried", 0},
-    {"events with a changed header", 0}, {"short MPs with a changed header", 0},
+    {"mutations", 0},
+    {"connections of the evil peer", 0},
+    {"messages delivered", 0},
+    {"endpoints that failed", 0},
+    {"messages of the friend", 0},
+    {"changed keys used", 0},
+    {"changed addresses tried", 0},
+    {"settings tried", 0},
+    {"events with a changed header", 0},
+    {"short MPs with a changed header", 0},
     {"credits published", 0},
     {"slots with any word", 0},
     {NULL, 0},

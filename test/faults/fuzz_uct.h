@@ -17,12 +17,22 @@
 #define CANARY    0x5a
 
 enum {
-    MUTATIONS, SESSIONS, DELIVERED, FAILED, FRIENDLY, KEYS, ADDRESSES, SETTINGS, SHORT_EVENTS,
-    SHORT_MPS, SHOWN, SLOTS
+    MUTATIONS,
+    SESSIONS,
+    DELIVERED,
+    FAILED,
+    FRIENDLY,
+    KEYS,
+    ADDRESSES,
+    SETTINGS,
+    SHORT_EVENTS,
+    SHORT_MPS,
+    SHOWN,
+    SLOTS
 };
 
 extern struct node victim, evil, friendly;
-extern uct_ep_h evil_ep; /* the evil peer's, to the victim */
+extern uct_ep_h evil_ep;         /* the evil peer's, to the victim */
 extern struct fuzz_input *input; /* of this run; NULL between runs: nothing is changed */
 extern char *page;    /* the victim's, registered; a page before and one behind it are not */
 extern char rkey[64]; /* its packed key */

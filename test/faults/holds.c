@@ -20,8 +20,9 @@ static uct_glex_iface_t *iface;
 static int64_t mpq_capacity;
 
 __attribute__((visibility("default"))) /* libucp is to find it */
-ucs_status_t uct_iface_open(uct_md_h md, uct_worker_h worker, const uct_iface_params_t *params,
-                            const uct_iface_config_t *config, uct_iface_h *iface_p)
+ucs_status_t
+uct_iface_open(uct_md_h md, uct_worker_h worker, const uct_iface_params_t *params,
+               const uct_iface_config_t *config, uct_iface_h *iface_p)
 {
     ucs_status_t (*real)(uct_md_h, uct_worker_h, const uct_iface_params_t *,
                          const uct_iface_config_t *, uct_iface_h *);
@@ -57,8 +58,8 @@ static bool vc_is_busy(uct_glex_vc_t *vc)
 {
     bool failed = vc->state == UCT_GLEX_VC_FAILED || vc->state == UCT_GLEX_VC_PEER_CLOSED;
 
-    return !ucs_list_is_empty(&vc->rx) || !ucs_queue_is_empty(&vc->tx_ops) ||
-           vc->rx_started > 0 || vc->is_waiting || vc->num_blocked > 0 ||
+    return !ucs_list_is_empty(&vc->rx) || !ucs_queue_is_empty(&vc->tx_ops) || vc->rx_started > 0 ||
+           vc->is_waiting || vc->num_blocked > 0 ||
            (failed && (vc->mp_rx.window > 0 || vc->lent || vc->er_tx != NULL || vc->scheduled));
 }
 
@@ -133,20 +134,23 @@ void holds_report(void)
     const uct_glex_vc_t *vc;
     unsigned i;
 
-    fprintf(stderr, "  interface 0x%lx: recheck %d, MPQ free %u pool %u, FIFOs lent %u, "
-            "operations %u\n", (unsigned long)iface->ep_addr, iface->recheck, iface->mpq.free,
-            iface->mpq.pool, iface->er.lent, iface->ops.outstanding);
+    fprintf(stderr,
+            "  interface 0x%lx: recheck %d, MPQ free %u pool %u, FIFOs lent %u, "
+            "operations %u\n",
+            (unsigned long)iface->ep_addr, iface->recheck, iface->mpq.free, iface->mpq.pool,
+            iface->er.lent, iface->ops.outstanding);
     for (i = 0; i < iface->num_vcs; i++) {
         vc = iface->vcs[i];
-        fprintf(stderr, "  vc 0x%x to 0x%lx state %u: MPs sent %u limit %u, rcvd %u window %u; seq "
+        fprintf(stderr,
+                "  vc 0x%x to 0x%lx state %u: MPs sent %u limit %u, rcvd %u window %u; seq "
                 "tx %u rx %u; ctl 0x%x inflight %u; blocked %u; ER %d requested %u: units %u head "
                 "%u tail %u msgs %u acked %u; lent %d: head %u told %u; rx started %u waiting %u\n",
                 vc->id, (unsigned long)vc->peer, vc->state, vc->mp_tx.sent, vc->mp_tx.limit,
-                vc->mp_rx.rcvd, vc->mp_rx.window, vc->tx.seq, vc->rx_seq, vc->ctl,
-                vc->ctl_inflight, vc->num_blocked, vc->er_tx != NULL, vc->er_requested,
-                vc->tx_fifo.units, vc->tx_fifo.head, vc->tx_fifo.acked.units, vc->tx_fifo.msgs,
-                vc->tx_fifo.acked.msgs, vc->lent, vc->tx.credits.er.units, vc->advertised.units,
-                vc->rx_started, vc->is_waiting);
+                vc->mp_rx.rcvd, vc->mp_rx.window, vc->tx.seq, vc->rx_seq, vc->ctl, vc->ctl_inflight,
+                vc->num_blocked, vc->er_tx != NULL, vc->er_requested, vc->tx_fifo.units,
+                vc->tx_fifo.head, vc->tx_fifo.acked.units, vc->tx_fifo.msgs, vc->tx_fifo.acked.msgs,
+                vc->lent, vc->tx.credits.er.units, vc->advertised.units, vc->rx_started,
+                vc->is_waiting);
     }
 }
 

@@ -20,24 +20,24 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define ELDERS       2
-#define TELL_LIMIT   2000000000ull  /* limit for the report of a death: 2 s */
-#define PATIENCE     60000000000ull /* ns of waiting after which the wait has failed */
-#define MAX_LIFE_US  30000          /* before a process is killed */
-#define POLL_US      200
-#define CHECK_EVERY  20 /* kills between two checks of the resources */
+#define ELDERS      2
+#define TELL_LIMIT  2000000000ull  /* limit for the report of a death: 2 s */
+#define PATIENCE    60000000000ull /* ns of waiting after which the wait has failed */
+#define MAX_LIFE_US 30000          /* before a process is killed */
+#define POLL_US     200
+#define CHECK_EVERY 20 /* kills between two checks of the resources */
 
 struct job {
-    struct board      *board;
-    pid_t              pid[BOARD_MAX_RANKS]; /* 0: it is dead */
-    uint64_t           random;
-    unsigned           kills, early; /* early: before the others knew of it */
-    uint64_t          *told;         /* times from the kill to the error handler, ns */
-    unsigned           num_told, max_told, slow, late;
-    uint64_t           cpu_ns[BOARD_MAX_RANKS]; /* processor time at the last kill */
-    unsigned           looks;
+    struct board *board;
+    pid_t pid[BOARD_MAX_RANKS]; /* 0: it is dead */
+    uint64_t random;
+    unsigned kills, early; /* early: before the others knew of it */
+    uint64_t *told;        /* times from the kill to the error handler, ns */
+    unsigned num_told, max_told, slow, late;
+    uint64_t cpu_ns[BOARD_MAX_RANKS]; /* processor time at the last kill */
+    unsigned looks;
     struct board_holds first, last, worst; /* of the elders: sums; worst of the invariants */
-    uint64_t           checked;
+    uint64_t checked;
 };
 
 static unsigned pick(struct job *job, unsigned below)
@@ -85,7 +85,7 @@ static void end_all(struct job *job)
 }
 
 __attribute__((format(printf, 2, 3), noreturn)) static void give_up(struct job *job,
-                                                                   const char *format, ...)
+                                                                    const char *format, ...)
 {
     va_list args;
 
@@ -256,8 +256,8 @@ static bool all_sampled(struct job *job, char *text, size_t size)
         if (board_get(&board->slot[i].sampled) != board->pause) {
             snprintf(text, size, "process %u.%u has %s", i, board->slot[i].gen,
                      board_get(&board->slot[i].paused) == board->pause ?
-                             "messages that do not come" :
-                             "operations that do not end");
+                         "messages that do not come" :
+                         "operations that do not end");
             return false;
         }
     }
@@ -331,8 +331,7 @@ static unsigned count_left(void)
     unsigned count = 0;
     DIR *dir;
 
-    snprintf(path, sizeof(path), "/dev/shm/glex-%u/%s", (unsigned)geteuid(),
-             getenv("GLEX_FABRIC"));
+    snprintf(path, sizeof(path), "/dev/shm/glex-%u/%s", (unsigned)geteuid(), getenv("GLEX_FABRIC"));
     dir = opendir(path);
     while (dir != NULL && (entry = readdir(dir)) != NULL) {
         count += entry->d_name[0] != '.';

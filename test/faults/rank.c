@@ -132,8 +132,7 @@ static void connect_peer(struct rank *rank, struct rank_peer *peer, uint32_t gen
     unsigned i;
 
     if (rank->handles_errors) {
-        params.field_mask |= UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
-                             UCP_EP_PARAM_FIELD_ERR_HANDLER;
+        params.field_mask |= UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER;
         params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
         params.err_handler.cb = on_error;
         params.err_handler.arg = peer;
@@ -263,9 +262,11 @@ static void report_hang(struct rank *rank)
         fprintf(stderr, "process %u.%u: %u operations, %u requests, kept messages %d\n",
                 rank->index, rank->gen, rank->ops, rank->recvs, rank_recv_holds(rank));
         for (i = 0; i < rank->board->ranks; i++) {
-            fprintf(stderr, "  to %u.%u: endpoint %d failed %d operations %u sent %lu, "
-                    "received %lu\n", i, rank->peer[i].gen, rank->peer[i].ep != NULL,
-                    rank->peer[i].failed, rank->peer[i].ops, (unsigned long)rank->own->peer[i].sent,
+            fprintf(stderr,
+                    "  to %u.%u: endpoint %d failed %d operations %u sent %lu, "
+                    "received %lu\n",
+                    i, rank->peer[i].gen, rank->peer[i].ep != NULL, rank->peer[i].failed,
+                    rank->peer[i].ops, (unsigned long)rank->own->peer[i].sent,
                     (unsigned long)rank->own->peer[i].received);
         }
         holds_report();

@@ -24,50 +24,50 @@ struct rank_message {
 
 struct rank_peer {
     struct rank *rank;
-    unsigned     index;
+    unsigned index;
     /* sending: to generation `gen` */
-    ucp_ep_h     ep;
-    uint32_t     gen;
-    bool         failed;  /* the error handler was called: the endpoint is to be closed */
-    bool         rma_busy; /* a peer uses this process's region of its windows */
-    ucp_rkey_h   rkey[BOARD_WINDOWS];
-    unsigned     ops;
-    uint32_t     seq[RANK_STREAMS];
+    ucp_ep_h ep;
+    uint32_t gen;
+    bool failed;   /* the error handler was called: the endpoint is to be closed */
+    bool rma_busy; /* a peer uses this process's region of its windows */
+    ucp_rkey_h rkey[BOARD_WINDOWS];
+    unsigned ops;
+    uint32_t seq[RANK_STREAMS];
     /* receiving: from generation `from` */
-    uint32_t     from;
-    uint32_t     next[RANK_STREAMS];
+    uint32_t from;
+    uint32_t next[RANK_STREAMS];
 };
 
 /** An active message that the handler has kept */
 struct rank_held {
-    void               *data; /* NULL: free */
+    void *data; /* NULL: free */
     struct rank_message message;
-    bool                rndv; /* its data is still at the sender */
-    unsigned            patience; /* steps until it is given back */
+    bool rndv;         /* its data is still at the sender */
+    unsigned patience; /* steps until it is given back */
 };
 
 struct rank {
-    struct board      *board;
+    struct board *board;
     struct board_slot *own;
-    unsigned           index;
-    uint32_t           gen;
-    bool               handles_errors; /* UCP's peer error mode */
-    ucp_context_h      context;
-    ucp_worker_h       worker;
-    ucp_mem_h          window[BOARD_WINDOWS];
-    struct rank_peer   peer[BOARD_MAX_RANKS];
-    struct rank_held   held[RANK_MAX_HELD];
-    void              *tag_request; /* the single receive, so that messages complete in order */
-    char              *tag_data;
-    unsigned           ops;      /* open requests of this process: sends, put, get ... */
-    unsigned           recvs;    /* ... receives that matched, and closed endpoints */
-    bool               quiet;    /* nothing new is begun */
-    bool               ending;   /* peers may be gone, which is no longer an error */
-    uint64_t           asked_since; /* for quiet; 0: it is not */
-    bool               told_hang;
-    uint64_t           quiet_since; /* 0: something is in flight, or the resources were reported */
-    uint64_t           random;
-    uint64_t           steps;
+    unsigned index;
+    uint32_t gen;
+    bool handles_errors; /* UCP's peer error mode */
+    ucp_context_h context;
+    ucp_worker_h worker;
+    ucp_mem_h window[BOARD_WINDOWS];
+    struct rank_peer peer[BOARD_MAX_RANKS];
+    struct rank_held held[RANK_MAX_HELD];
+    void *tag_request; /* the single receive, so that messages complete in order */
+    char *tag_data;
+    unsigned ops;         /* open requests of this process: sends, put, get ... */
+    unsigned recvs;       /* ... receives that matched, and closed endpoints */
+    bool quiet;           /* nothing new is begun */
+    bool ending;          /* peers may be gone, which is no longer an error */
+    uint64_t asked_since; /* for quiet; 0: it is not */
+    bool told_hang;
+    uint64_t quiet_since; /* 0: something is in flight, or the resources were reported */
+    uint64_t random;
+    uint64_t steps;
 };
 
 /** Open, publish the address. Ends the process on failure. */

@@ -27,8 +27,7 @@ static bool check_header(struct rank *rank, const struct rank_message *message, 
         rank->own->peer[message->src].received = 0;
     }
     /* The last messages of a killed peer may still arrive, with gaps: failed rendezvous */
-    if (message->seq != peer->next[stream] &&
-        !rank_was_killed(rank, message->src, message->gen)) {
+    if (message->seq != peer->next[stream] && !rank_was_killed(rank, message->src, message->gen)) {
         board_problem(rank->board, rank->index, "%s %u of %u.%u came where %u was to come",
                       stream == RANK_AM ? "active message" : "tagged message", message->seq,
                       message->src, message->gen, peer->next[stream]);
@@ -43,8 +42,8 @@ static void check_data(struct rank *rank, const struct rank_message *message, co
                                pattern_seed(message));
 
     if (memcmp(data, message, sizeof(*message)) != 0 || wrong >= 0) {
-        board_problem(rank->board, rank->index, "byte %ld of message %u of %u.%u (%u bytes)",
-                      wrong, message->seq, message->src, message->gen, message->length);
+        board_problem(rank->board, rank->index, "byte %ld of message %u of %u.%u (%u bytes)", wrong,
+                      message->seq, message->src, message->gen, message->length);
     }
     rank->own->checked += message->length;
     if (message->gen == rank->peer[message->src].from) {
@@ -66,9 +65,9 @@ static void check_failure(struct rank *rank, const struct rank_message *message,
 
 /* Data of a rendezvous in flight */
 struct fetch {
-    struct rank        *rank;
+    struct rank *rank;
     struct rank_message message;
-    char               *data;
+    char *data;
 };
 
 static void fetch_ended(struct fetch *fetch, ucs_status_t status)
@@ -232,8 +231,8 @@ static void post_tag_recv(struct rank *rank)
                                  .cb.recv = tag_callback,
                                  .user_data = rank};
 
-    rank->tag_request = ucp_tag_recv_nbx(rank->worker, rank->tag_data, RANK_MAX_MESSAGE, 0, 0,
-                                         &param);
+    rank->tag_request =
+        ucp_tag_recv_nbx(rank->worker, rank->tag_data, RANK_MAX_MESSAGE, 0, 0, &param);
     if (!UCS_PTR_IS_PTR(rank->tag_request)) {
         fail("ucp_tag_recv_nbx: %s", ucs_status_string(UCS_PTR_STATUS(rank->tag_request)));
     }

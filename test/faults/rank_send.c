@@ -5,13 +5,13 @@
 
 /* An operation in flight: a message, or a put, a flush and a get of the same bytes */
 struct op {
-    struct rank_peer   *peer;
-    uint32_t            gen;
-    void              (*next)(struct op *op); /* the next step; NULL: this step is the last */
+    struct rank_peer *peer;
+    uint32_t gen;
+    void (*next)(struct op *op); /* the next step; NULL: this step is the last */
     struct rank_message message;
-    unsigned            window;
-    uint64_t            offset, seed;
-    char               *data;
+    unsigned window;
+    uint64_t offset, seed;
+    char *data;
 };
 
 static struct op *op_new(struct rank_peer *peer, size_t length)
@@ -69,8 +69,8 @@ static void op_callback(void *request, ucs_status_t status, void *user_data)
 
 static ucp_request_param_t op_param(struct op *op)
 {
-    ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK |
-                                                 UCP_OP_ATTR_FIELD_USER_DATA,
+    ucp_request_param_t param = {.op_attr_mask =
+                                     UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
                                  .cb.send = op_callback,
                                  .user_data = op};
 
@@ -131,8 +131,8 @@ static void send_message(struct rank_peer *peer, enum rank_stream stream)
         op_posted(op, ucp_am_send_nbx(peer->ep, RANK_AM, &op->message, sizeof(op->message),
                                       op->data, op->message.length, &param));
     } else {
-        op_posted(op, ucp_tag_send_nbx(peer->ep, op->data, op->message.length, rank->index,
-                                       &param));
+        op_posted(op,
+                  ucp_tag_send_nbx(peer->ep, op->data, op->message.length, rank->index, &param));
     }
 }
 

@@ -164,10 +164,7 @@ uint64_t internals_segment_storage(uint64_t addr)
 void internals_damage(const char *path, enum internals_field what, uint64_t value)
 {
 #define FIELD(name)                                                                                \
-    {                                                                                              \
-        offsetof(struct glex_segment_header, name),                                                \
-            sizeof(((struct glex_segment_header *)0)->name)                                        \
-    }
+    {offsetof(struct glex_segment_header, name), sizeof(((struct glex_segment_header *)0)->name)}
     static const struct {
         size_t off, size;
     } fields[] = {
@@ -222,9 +219,9 @@ uint64_t internals_claimed(glex_ep_handle_t handle, int which)
 {
     const struct glex_endpoint *ep = glex_endpoint(handle);
 
-    return glex_ring_arrived(which == GLEX_RING_MPQ  ? &ep->mpq
-                             : which == GLEX_RING_EQ ? &ep->eq
-                                                     : &ep->coll.cpq);
+    return glex_ring_arrived(which == GLEX_RING_MPQ ? &ep->mpq :
+                             which == GLEX_RING_EQ  ? &ep->eq :
+                                                      &ep->coll.cpq);
 }
 
 void internals_claim_twice(glex_ep_handle_t handle, glex_ep_addr_t addr)
@@ -247,9 +244,8 @@ void internals_claim_only(glex_ep_handle_t handle, glex_ep_addr_t addr, int whic
     int status;
 
     peer = glex_endpoint_peer(ep, addr.v, &status);
-    if (peer == NULL ||
-        glex_shm_claim(ep, peer, which == GLEX_RING_MPQ ? &peer->mpq : &peer->eq, &tail) !=
-            GLEX_RING_OK) {
+    if (peer == NULL || glex_shm_claim(ep, peer, which == GLEX_RING_MPQ ? &peer->mpq : &peer->eq,
+                                       &tail) != GLEX_RING_OK) {
         abort();
     }
 #ifdef OPENGLEX_DEBUG

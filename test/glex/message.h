@@ -30,9 +30,8 @@ enum Kind { EVENT, MP };
 
 inline glex_ret_t post(Kind kind, glex_ep_handle_t ep, glex_ep_addr_t to, const Message &m)
 {
-    return kind == EVENT ?
-               glex_ext_post_event(ep, to, m.word_0, m.word_1) :
-               glex_ext_post_mp(ep, to, m.word_0, m.word_1, m.head, m.data, m.len);
+    return kind == EVENT ? glex_ext_post_event(ep, to, m.word_0, m.word_1) :
+                           glex_ext_post_mp(ep, to, m.word_0, m.word_1, m.head, m.data, m.len);
 }
 
 inline Kind kind_of(const glex_ext_arrival &arrival)

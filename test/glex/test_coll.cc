@@ -265,7 +265,10 @@ TEST_F(coll, chain_stops_at_what_has_no_room)
     for (uint64_t i = 0; i < numbers.size(); i++) {
         numbers[i] = i;
         req.push_back(coll_mp(c.addr(), &numbers[i], 8,
-                              i == 0 ? START : i + 1 == numbers.size() ? TAIL : 0, 1));
+                              i == 0                  ? START :
+                              i + 1 == numbers.size() ? TAIL :
+                                                        0,
+                              1));
     }
     for (size_t i = 0; i + 1 < req.size(); i++) {
         req[i].next = &req[i + 1];
@@ -579,18 +582,18 @@ TEST_P(coll_rdma, refused_requests_leave_no_trace)
     for (int full = MPQ; full < QUEUES; full++) {
         Ep own(dev, ep_attr(GLEX_ANY_EP_NUM, 8)), dst(dev, ep_attr(GLEX_ANY_EP_NUM, 8));
         glex_mem_handle_t own_mh = own.reg(own.alloc(SIZE), SIZE);
-        glex_rdma_req_t req = rdma(GLEX_RDMA_TYPE_PUT, dst.target(dst.reg(dst.alloc(SIZE), SIZE)),
-                                   own_mh, 8);
+        glex_rdma_req_t req =
+            rdma(GLEX_RDMA_TYPE_PUT, dst.target(dst.reg(dst.alloc(SIZE), SIZE)), own_mh, 8);
         uint64_t before[2][3];
         int queued = 0;
 
         for (Ep *ep : {&own, &dst}) { /* both have collective areas */
             ASSERT_OK(coll_send(*ep, c.addr(), 1, START | TAIL, 1));
         }
-        while ((full == MPQ   ? coll_send(a, dst.addr(), 0, GLEX_EXT_FLAG_NO_LOSS)
-                : full == CPQ ? coll_send(a, dst.addr(), 0, SWAP_DATA)
-                              : glex_ext_post_event(a, full == EQ ? dst.addr() : own.addr(), 1,
-                                                    1)) == GLEX_SUCCESS) {
+        while ((full == MPQ ? coll_send(a, dst.addr(), 0, GLEX_EXT_FLAG_NO_LOSS) :
+                full == CPQ ? coll_send(a, dst.addr(), 0, SWAP_DATA) :
+                              glex_ext_post_event(a, full == EQ ? dst.addr() : own.addr(), 1, 1)) ==
+               GLEX_SUCCESS) {
             ASSERT_GT(2000, ++queued);
         }
         req.flag = COLL | COUNTER | CP_DATA | GLEX_FLAG_REMOTE_EVT | GLEX_FLAG_LOCAL_EVT |

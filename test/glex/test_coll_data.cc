@@ -71,8 +71,8 @@ class coll_data : public testing::Test
     template <typename T> Unit<T> reduce(glex_coll_reduce_op op, Unit<T> x, Unit<T> y)
     {
         Packet mine = compose<T>(op, {y}), other = compose<T>(op, {x});
-        glex_imm_mp_req_t req = coll_mp(c.addr(), mine.data, mine.len,
-                                        START | TAIL | REDUCE | SWAP | CP_DATA, 1);
+        glex_imm_mp_req_t req =
+            coll_mp(c.addr(), mine.data, mine.len, START | TAIL | REDUCE | SWAP | CP_DATA, 1);
         char got[112];
         glex_ep_addr_t src;
         uint32_t len = 0;
@@ -124,9 +124,9 @@ class coll_data : public testing::Test
 
         for (int i = 0; i < 100; i++) {
             T x = i % 3 ? static_cast<T>(random()) : 0, y = i % 5 ? static_cast<T>(random()) : 0;
-            const T expected[] = {static_cast<T>(x && y), static_cast<T>(x || y),
+            const T expected[] = {static_cast<T>(x && y),   static_cast<T>(x || y),
                                   static_cast<T>(!x != !y), static_cast<T>(x & y),
-                                  static_cast<T>(x | y), static_cast<T>(x ^ y)};
+                                  static_cast<T>(x | y),    static_cast<T>(x ^ y)};
 
             for (int op = GLEX_COLL_REDUCE_LAND; op <= GLEX_COLL_REDUCE_BXOR; op++) {
                 EXPECT_EQ(expected[op - GLEX_COLL_REDUCE_LAND],
@@ -206,13 +206,13 @@ TEST_F(coll_data, bad_parameters)
     EXPECT_EQ(GLEX_INVALID_PARAM, compose_ret(1, 1, 0xf, 1));
     EXPECT_EQ(GLEX_INVALID_PARAM, compose_ret(1, 1, 0, 33));
     ASSERT_OK(compose_ret(2, 1, 0, 1));
-    EXPECT_EQ(GLEX_INVALID_PARAM, glex_coll_decompose_mp_reduce_data(
-                                      list, 1, GLEX_COLL_REDUCE_DATA_BITS_64, p.data));
-    EXPECT_EQ(GLEX_INVALID_PARAM, glex_coll_decompose_mp_reduce_data(
-                                      list, 2, GLEX_COLL_REDUCE_DATA_BITS_32, p.data));
+    EXPECT_EQ(GLEX_INVALID_PARAM,
+              glex_coll_decompose_mp_reduce_data(list, 1, GLEX_COLL_REDUCE_DATA_BITS_64, p.data));
+    EXPECT_EQ(GLEX_INVALID_PARAM,
+              glex_coll_decompose_mp_reduce_data(list, 2, GLEX_COLL_REDUCE_DATA_BITS_32, p.data));
     p.data[0] ^= 1;
-    EXPECT_EQ(GLEX_INVALID_PARAM, glex_coll_decompose_mp_reduce_data(
-                                      list, 2, GLEX_COLL_REDUCE_DATA_BITS_64, p.data));
+    EXPECT_EQ(GLEX_INVALID_PARAM,
+              glex_coll_decompose_mp_reduce_data(list, 2, GLEX_COLL_REDUCE_DATA_BITS_64, p.data));
 }
 
 /* Packets of another operation, width or length cannot be combined: the owner is told. */
@@ -249,7 +249,11 @@ TEST_F(coll_data, widest_tree)
     for (uint32_t i = 0; i < 32; i++) {
         leaves.emplace_back(new Ep(dev, ep_attr(GLEX_ANY_EP_NUM, 4)));
         req = coll_mp(leaves[i]->addr(), nullptr, 0,
-                      (i == 0 ? START : i == 31 ? TAIL : 0) | RESULT | SWAP | CP_DATA, 1);
+                      (i == 0  ? START :
+                       i == 31 ? TAIL :
+                                 0) |
+                          RESULT | SWAP | CP_DATA,
+                      1);
         ASSERT_OK(glex_send_imm_mp(down, &req, nullptr));
     }
     for (uint32_t i = 0; i < 32; i++) {

@@ -139,7 +139,8 @@ class Rank
         if (is_inner(rank)) {
             list.clear();
             for (uint32_t child : children(rank)) {
-                list.push_back(coll_mp(addr(child), nullptr, 0, is_inner(child) ? COUNTER : CP_DATA));
+                list.push_back(
+                    coll_mp(addr(child), nullptr, 0, is_inner(child) ? COUNTER : CP_DATA));
             }
             list.push_back(coll_mp(addr(rank), nullptr, 0, CP_DATA));
             post(list, is_root() ? static_cast<uint32_t>(children(rank).size()) : 1, ep);
@@ -176,9 +177,9 @@ class Rank
         if (is_inner(rank)) {
             list.clear();
             for (uint32_t child : children(rank)) {
-                list.push_back(coll_mp(addr(child, 1), nullptr, 0,
-                                       RESULT | SWAP |
-                                           (is_inner(child) ? COUNTER | SWAP_DATA : CP_DATA)));
+                list.push_back(
+                    coll_mp(addr(child, 1), nullptr, 0,
+                            RESULT | SWAP | (is_inner(child) ? COUNTER | SWAP_DATA : CP_DATA)));
             }
             list.push_back(coll_mp(addr(rank, 1), nullptr, 0, RESULT | SWAP | CP_DATA));
             post(list, 1, down);
@@ -297,8 +298,8 @@ class coll_process : public testing::TestWithParam<Size>
     /* Run a function in each of the processes. */
     void run(const std::function<void(Rank &)> &fn)
     {
-        void *map = mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE,
-                         MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        void *map =
+            mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
         std::vector<pid_t> pids;
         int status;
 

@@ -231,8 +231,8 @@ class coll_random : public testing::Test
         for (size_t i = 0; i < list.size(); i++) {
             uint32_t len = compose(list[i], data[i].data());
 
-            reqs.push_back(coll_mp(addrs[list[i].dst], data[i].data(), len, list[i].flag,
-                                   list[i].counter));
+            reqs.push_back(
+                coll_mp(addrs[list[i].dst], data[i].data(), len, list[i].flag, list[i].counter));
         }
         for (size_t i = 0; i < list.size(); i++) {
             reqs[i].next = in_one && i + 1 < list.size() ? &reqs[i + 1] : nullptr;
@@ -283,8 +283,8 @@ class coll_random : public testing::Test
             message->src = addrs[i].v == src.v ? i : message->src;
         }
         if (len != 0) {
-            EXPECT_OK(glex_coll_decompose_mp_reduce_data(&loc, 1, GLEX_COLL_REDUCE_DATA_BITS_64,
-                                                         data));
+            EXPECT_OK(
+                glex_coll_decompose_mp_reduce_data(&loc, 1, GLEX_COLL_REDUCE_DATA_BITS_64, data));
             message->value = loc.uint64_s.data;
         }
         return true;

@@ -463,7 +463,8 @@ TEST(endpoint_fork, a_child_does_not_keep_the_dead_alive)
 
     EXPECT_OK(glex_ext_check_peer(ep, addr, 0, 0));
     owner.kill_now();
-    for (int i = 0; i < 2000 && living; i++) { /* the kernel frees its lock a moment after its end */
+    for (int i = 0; i < 2000 && living;
+         i++) { /* the kernel frees its lock a moment after its end */
         living = glex_ext_check_peer(ep, addr, 0, 0) == GLEX_SUCCESS;
         usleep(1000);
     }

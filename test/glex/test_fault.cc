@@ -245,16 +245,13 @@ template <typename Post> static int post_all(const Ep &ep, Post post)
 
 static int post_all_events(const Ep &ep)
 {
-    return post_all(ep, [&](uint64_t i) {
-        return glex_ext_post_event(ep, ep.addr(), i, 1);
-    });
+    return post_all(ep, [&](uint64_t i) { return glex_ext_post_event(ep, ep.addr(), i, 1); });
 }
 
 static int post_all_mps(const Ep &ep)
 {
-    return post_all(ep, [&](uint64_t i) {
-        return glex_ext_post_mp(ep, ep.addr(), i, 0, 0, nullptr, 0);
-    });
+    return post_all(
+        ep, [&](uint64_t i) { return glex_ext_post_mp(ep, ep.addr(), i, 0, 0, nullptr, 0); });
 }
 
 CHILD(fault_busy_messages)

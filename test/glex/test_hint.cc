@@ -137,8 +137,10 @@ TEST_F(hint, child_has_none)
 
     if (child == 0) {
         _exit(glex_ext_peer_hint(a, address).resv == 0 &&
-              post(EVENT, a, address, Message(1)) == GLEX_INVALID_PARAM &&
-              post(MP, a, address, Message(1)) == GLEX_INVALID_PARAM ? 0 : 1);
+                      post(EVENT, a, address, Message(1)) == GLEX_INVALID_PARAM &&
+                      post(MP, a, address, Message(1)) == GLEX_INVALID_PARAM ?
+                  0 :
+                  1);
     }
     ASSERT_EQ(child, waitpid(child, &status, 0));
     EXPECT_EQ(0, status);

@@ -305,8 +305,7 @@ TEST_F(mem, alloc_is_zeroed_aligned_and_peers_have_a_pointer_to_it)
     ASSERT_OK(glex_ext_peer_ptr(a, b.addr(), mh, TEST_KEY, 10, 90, &ptr, nullptr));
     strcpy(static_cast<char *>(ptr), "through the pointer");
     EXPECT_STREQ("through the pointer", p + 5010);
-    EXPECT_EQ(GLEX_ACCESS_ERR,
-              glex_ext_peer_ptr(a, b.addr(), mh, TEST_KEY, 10, 91, &ptr, nullptr));
+    EXPECT_EQ(GLEX_ACCESS_ERR, glex_ext_peer_ptr(a, b.addr(), mh, TEST_KEY, 10, 91, &ptr, nullptr));
     EXPECT_EQ(GLEX_ACCESS_ERR,
               glex_ext_peer_ptr(a, b.addr(), mh, TEST_KEY, UINT64_MAX, 2, &ptr, nullptr));
     EXPECT_EQ(GLEX_ACCESS_ERR,
@@ -317,8 +316,7 @@ TEST_F(mem, alloc_is_zeroed_aligned_and_peers_have_a_pointer_to_it)
               glex_ext_peer_ptr(a, b.addr(), b.reg(buf, 8), TEST_KEY, 0, 8, &ptr, nullptr));
     glex_ep_addr_t nobody = b.addr();
     nobody.ep_num++;
-    EXPECT_EQ(GLEX_NO_EP_RESOURCE,
-              glex_ext_peer_ptr(a, nobody, mh, TEST_KEY, 0, 1, &ptr, nullptr));
+    EXPECT_EQ(GLEX_NO_EP_RESOURCE, glex_ext_peer_ptr(a, nobody, mh, TEST_KEY, 0, 1, &ptr, nullptr));
     EXPECT_EQ(GLEX_INVALID_PARAM,
               glex_ext_peer_ptr(a, b.addr(), mh, TEST_KEY, 0, 1, nullptr, nullptr));
 }
@@ -567,8 +565,8 @@ class mem_swap : public mem, public testing::WithParamInterface<Use>
 
     static char *map()
     {
-        return static_cast<char *>(mmap(nullptr, BIG, PROT_READ | PROT_WRITE,
-                                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+        return static_cast<char *>(
+            mmap(nullptr, BIG, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     }
 
     /* Register in the table's entry that `old` had: entries are used again in turn. */
@@ -595,8 +593,8 @@ class mem_swap : public mem, public testing::WithParamInterface<Use>
         Ep ep(dev);
         glex_mem_handle_t source = ep.reg(ep.alloc(64), 64);
         glex_mem_handle_t first = ep.reg(grow ? small : big, grow ? SMALL : BIG, flag);
-        glex_imm_rdma_req_t put = imm_put(ep.target(first), data, sizeof(data), OFFSET,
-                                          GetParam() == PLACE_EVENT_DATA);
+        glex_imm_rdma_req_t put =
+            imm_put(ep.target(first), data, sizeof(data), OFFSET, GetParam() == PLACE_EVENT_DATA);
         glex_rdma_req_t get =
             rdma(GLEX_RDMA_TYPE_GET, ep.target(source), first, sizeof(data), 0, OFFSET);
         glex_imm_rdma_req_t fill = imm_put(ep.target(source), data, sizeof(data));

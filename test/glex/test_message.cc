@@ -131,8 +131,8 @@ TEST_P(message, order_and_wrap)
                 for (uint64_t n = random() % 40; n > 0; n--) {
                     if (ring.poll(&arrival) == GLEX_SUCCESS) {
                         ASSERT_LT(taken, posted);
-                        expect_message(
-                            Message(taken, static_cast<uint32_t>(taken % (MAX_LEN + 1))), arrival);
+                        expect_message(Message(taken, static_cast<uint32_t>(taken % (MAX_LEN + 1))),
+                                       arrival);
                         ASSERT_FALSE(HasFatalFailure()) << start << " " << taken;
                         taken++;
                     }

@@ -24,8 +24,8 @@ class peer : public testing::Test
     {
         void *ptr = nullptr;
 
-        EXPECT_OK(glex_ext_peer_ptr(from, {.v = to.addr}, {.v = to.mh}, TEST_KEY, 0, len, &ptr,
-                                    pin_p));
+        EXPECT_OK(
+            glex_ext_peer_ptr(from, {.v = to.addr}, {.v = to.mh}, TEST_KEY, 0, len, &ptr, pin_p));
         return static_cast<char *>(ptr);
     }
 };
@@ -43,8 +43,8 @@ static Footprint footprint()
     Footprint now = {};
     DIR *dir = opendir("/proc/self/fd");
 
-    now.maps = std::count(std::istreambuf_iterator<char>(maps), std::istreambuf_iterator<char>(),
-                          '\n');
+    now.maps =
+        std::count(std::istreambuf_iterator<char>(maps), std::istreambuf_iterator<char>(), '\n');
     statm >> now.pages;
     while (readdir(dir) != nullptr) {
         now.files++;

@@ -536,8 +536,8 @@ TEST(rdma_refused, leaves_no_trace)
 {
     Device dev;
     Ep a(dev), b(dev, ep_attr(GLEX_ANY_EP_NUM, 8));
-    glex_rdma_req_t req = rdma(GLEX_RDMA_TYPE_PUT, b.target(b.reg(b.alloc(8), 8)),
-                               a.reg(a.alloc(8), 8), 8);
+    glex_rdma_req_t req =
+        rdma(GLEX_RDMA_TYPE_PUT, b.target(b.reg(b.alloc(8), 8)), a.reg(a.alloc(8), 8), 8);
 
     req.flag = GLEX_FLAG_LOCAL_EVT | GLEX_FLAG_REMOTE_EVT | GLEX_EXT_FLAG_NO_LOSS;
     req.local_evt = req.rmt_evt = {.cookie_0 = 3, .cookie_1 = 1};
@@ -570,7 +570,9 @@ TEST(rdma_private, child_of_fork_has_a_cookie_of_its_own)
         uint64_t *now = internals_cookie(mine);
 
         _exit(now != before && *now != 0 &&
-              process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == -1 ? 0 : 1);
+                      process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == -1 ?
+                  0 :
+                  1);
     }
     waitpid(pid, &status, 0);
     EXPECT_EQ(0, status);

@@ -54,7 +54,8 @@ CHILD(system_seccomp)
     char *mapped = other.alloc(64);
 
     EXPECT_OK(glex_ext_query_device(dev, &attr));
-    EXPECT_EQ(static_cast<uint32_t>(GLEX_EXT_CAP_MAP | GLEX_EXT_CAP_SLEEP | GLEX_EXT_CAP_COLL), attr.caps);
+    EXPECT_EQ(static_cast<uint32_t>(GLEX_EXT_CAP_MAP | GLEX_EXT_CAP_SLEEP | GLEX_EXT_CAP_COLL),
+              attr.caps);
     EXPECT_NE(nullptr, strstr(attr.missing, "seccomp")) << attr.missing;
     glex_imm_rdma_req_t req = imm_put(other.target(other.reg(buf, 64)), "x", 2);
     EXPECT_OK(glex_imm_rdma(ep, &req, nullptr));

@@ -314,8 +314,8 @@ class threads_turns : public testing::Test
             glex_ep_addr_t src;
             uint32_t len;
             void *data;
-            glex_ret_t ret = is_first ? glex_probe_first_mp(ep, 0, &src, &data, &len)
-                                      : glex_probe_next_mp(ep, &src, &data, &len);
+            glex_ret_t ret = is_first ? glex_probe_first_mp(ep, 0, &src, &data, &len) :
+                                        glex_probe_next_mp(ep, &src, &data, &len);
 
             if (ret == GLEX_SUCCESS) {
                 EXPECT_EQ(8u, len);
@@ -474,12 +474,12 @@ TEST_F(threads, any_mix_of_probes)
             taken++;
         };
         auto count_new = [&](void *probed) { /* the mark says that this thread has seen it */
-            uint64_t *number = static_cast<uint64_t *>(probed);
+                                             uint64_t *number = static_cast<uint64_t *>(probed);
 
-            if (*number >> 63 == 0) {
-                count(*number);
-                *number |= 1ull << 63;
-            }
+                                             if (*number >> 63 == 0) {
+                                                 count(*number);
+                                                 *number |= 1ull << 63;
+                                             }
         };
 
         switch (dice % 5) {
@@ -505,7 +505,8 @@ TEST_F(threads, any_mix_of_probes)
 
     for (int round = 0; round < ROUNDS; round++) {
         for (int i = 0; i < CAPACITY; i++) { /* there is room for all, whoever keeps some */
-            ASSERT_NO_FATAL_FAILURE(sender.send_number(small.addr(), static_cast<uint64_t>(sent++)));
+            ASSERT_NO_FATAL_FAILURE(
+                sender.send_number(small.addr(), static_cast<uint64_t>(sent++)));
         }
         for (int tries = 0; taken < sent; tries++) {
             auto &worker = workers[static_cast<unsigned>(rand_r(&seed)) % THREADS_NUM];
@@ -611,7 +612,8 @@ static void post_short_events(const Ep &ep, const Ep &to, int poster)
     for (int i = 0; i < NUMBERS; i++) {
         glex_ret_t ret;
 
-        while ((ret = glex_ext_post_event(ep, to.addr(), Arrivals::word(poster, i), 1)) == GLEX_BUSY) {
+        while ((ret = glex_ext_post_event(ep, to.addr(), Arrivals::word(poster, i), 1)) ==
+               GLEX_BUSY) {
             std::this_thread::yield();
         }
         ASSERT_OK(ret);
@@ -622,8 +624,9 @@ TEST_F(threads_stress, all)
 {
     side_by_side({[&] { post_events(ep, to, 0); }, [&] { post_short_events(ep, peer, 1); },
                   [&] { post_messages(ep, peer, 0); }, [&] { transfers(); },
-                  [&] { poll_events(peer, events, 1, 2); }, [&] { receive_messages(peer, messages, 1); },
-                  [&] { registrations(); }, [&] { questions(); }});
+                  [&] { poll_events(peer, events, 1, 2); },
+                  [&] { receive_messages(peer, messages, 1); }, [&] { registrations(); },
+                  [&] { questions(); }});
     events.expect_each_once();
     messages.expect_each_once();
     EXPECT_TRUE(ep.errors().empty());
@@ -635,7 +638,8 @@ TEST_F(threads, poll_beside_posts)
 {
     Arrivals events(1, NUMBERS), messages(1, NUMBERS);
 
-    side_by_side({[&] { post_short_events(ep, ep, 0); }, [&] { post_messages(ep, ep, 0); }, [&] {
+    side_by_side({[&] { post_short_events(ep, ep, 0); }, [&] { post_messages(ep, ep, 0); },
+                  [&] {
                       glex_ext_arrival arrival;
 
                       while (!events.complete() || !messages.complete()) {

@@ -327,7 +327,8 @@ TEST(wait_path, of_any_length)
     char dir[PATH_MAX], here[] = "/dev/shm/wait-path-XXXXXX";
 
     ASSERT_NE(nullptr, mkdtemp(here));
-    for (size_t len = 60; len <= 120; len++) { /* the kernel takes 107 bytes, the socket's name is 18 */
+    for (size_t len = 60; len <= 120;
+         len++) { /* the kernel takes 107 bytes, the socket's name is 18 */
         const size_t fabric = 20, shm = len - fabric - strlen("/glex-12345/");
 
         snprintf(dir, sizeof(dir), "%s/", here);

@@ -12,8 +12,7 @@
 
 int main(int argc, char **argv)
 {
-    struct glex_ep_attr attr = {
-        .type = GLEX_EP_TYPE_NORMAL, .num = GLEX_ANY_EP_NUM, .key = 1};
+    struct glex_ep_attr attr = {.type = GLEX_EP_TYPE_NORMAL, .num = GLEX_ANY_EP_NUM, .key = 1};
     struct pollfd input = {.fd = 0, .events = POLLIN};
     glex_imm_mp_req_t req = {0};
     glex_device_handle_t device;

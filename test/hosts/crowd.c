@@ -69,8 +69,7 @@ static void serve(int32_t timeout)
     char data[128];
     int i;
 
-    if (glex_receive_mp(ep, timeout, &from, data, &len) == GLEX_SUCCESS &&
-        len == sizeof(message)) {
+    if (glex_receive_mp(ep, timeout, &from, data, &len) == GLEX_SUCCESS && len == sizeof(message)) {
         memcpy(&message, data, sizeof(message));
         i = find(from.v);
         if (message.question) {

@@ -30,22 +30,22 @@
 #define FLOOD_STEP 500
 #define VICTIMS    36 /* more than an endpoint has receive buffers */
 
-#define CHECK(cond)                                                                               \
-    do {                                                                                          \
-        if (!(cond)) {                                                                            \
-            failure(__LINE__, #cond);                                                             \
-        }                                                                                         \
+#define CHECK(cond)                                                                                \
+    do {                                                                                           \
+        if (!(cond)) {                                                                             \
+            failure(__LINE__, #cond);                                                              \
+        }                                                                                          \
     } while (0)
 
 /* The server's properties, sent at the beginning. */
 struct hello {
-    char              op;
+    char op;
     glex_mem_handle_t all, read_only, event_data;
 };
 
 /* A request of the client. */
 struct command {
-    char     op; /* see serve() */
+    char op; /* see serve() */
     uint32_t number;
 };
 
@@ -155,7 +155,8 @@ static uint32_t serve_count_events(uint32_t wanted)
     uint32_t num;
 
     for (num = 0; num < wanted; num++) {
-        if (glex_probe_first_event(ep, 20000, &event) != GLEX_SUCCESS || event->cookie_1 != num + 1) {
+        if (glex_probe_first_event(ep, 20000, &event) != GLEX_SUCCESS ||
+            event->cookie_1 != num + 1) {
             break;
         }
         glex_discard_probed_event(ep);
@@ -403,8 +404,9 @@ static void case_one_connection(void)
 
 static void case_put_get(void)
 {
-    static const uint32_t lengths[] = {0, 1, 7, 8, 100, 2047, 2048, 2049, 4096, 8191, 8192, 32768,
-                                       57343, 57344, 57345, 65536, 200001, 1 << 20, LEN};
+    static const uint32_t lengths[] = {0,     1,     7,      8,       100,   2047,  2048,
+                                       2049,  4096,  8191,   8192,    32768, 57343, 57344,
+                                       57345, 65536, 200001, 1 << 20, LEN};
     glex_rdma_req_t req;
     uint32_t i;
 
@@ -541,7 +543,7 @@ static void case_full_queue(void)
         CHECK(num == 0 || errors[0].status == GLEX_ERR_STATUS_DEST_MPQ_FULL);
     }
     CHECK(lost >= SMALL_MPQ); /* the queue held about one of the three */
-    do { /* the rest, which the next case does not want */
+    do {                      /* the rest, which the next case does not want */
         num = 16;
         CHECK(glex_poll_error_req(ep, &num, errors) == GLEX_SUCCESS);
     } while (num != 0);
@@ -663,7 +665,8 @@ static void case_coll_messages(void)
     CHECK(receive(back) == 4 && strcmp(back, "own") == 0);
     pattern(data, sizeof(data), 5);
     ask('c', 2);
-    send_coll(peer, data, sizeof(data), GLEX_FLAG_COLL_CP_SWAP_DATA); /* offers, and does not count */
+    send_coll(peer, data, sizeof(data),
+              GLEX_FLAG_COLL_CP_SWAP_DATA); /* offers, and does not count */
     send_coll(peer, NULL, 0, GLEX_FLAG_COLL_COUNTER);
     send_coll(peer, NULL, 0, GLEX_FLAG_COLL_COUNTER);
     CHECK(receive(back) == sizeof(data) && memcmp(back, data, sizeof(data)) == 0);
@@ -685,8 +688,8 @@ static void case_coll_puts(void)
                                .rmt_offset = 2 << 20,
                                .rmt_evt = {.cookie_0 = 9, .cookie_1 = 1},
                                .rmt_key = KEY,
-                               .flag = GLEX_FLAG_COLL | GLEX_FLAG_COLL_COUNTER |
-                                       GLEX_FLAG_REMOTE_EVT};
+                               .flag =
+                                   GLEX_FLAG_COLL | GLEX_FLAG_COLL_COUNTER | GLEX_FLAG_REMOTE_EVT};
     glex_rdma_req_t get;
     struct command answer;
     char back[128];
@@ -1088,7 +1091,8 @@ int main(int argc, char **argv)
     if (slow) {
         run("a sender that computes before its proof", case_slow);
     }
-    for (i = slow ? sizeof(cases) / sizeof(cases[0]) - 1 : 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (i = slow ? sizeof(cases) / sizeof(cases[0]) - 1 : 0; i < sizeof(cases) / sizeof(cases[0]);
+         i++) {
         run(cases[i].name, cases[i].function);
     }
     return 0;

@@ -22,23 +22,24 @@
 #define LEN      65536u
 #define SMALL_EQ 64u
 #define NET_PORT 20000 /* GLEX_NET_PORT by default */
-#define FLAGS    (GLEX_FLAG_LOCAL_INTR | GLEX_FLAG_REMOTE_INTR | GLEX_FLAG_NO_CONNECTION | \
-                  GLEX_FLAG_ROUTE_ADAPTIVE)
+#define FLAGS                                                                                      \
+    (GLEX_FLAG_LOCAL_INTR | GLEX_FLAG_REMOTE_INTR | GLEX_FLAG_NO_CONNECTION |                      \
+     GLEX_FLAG_ROUTE_ADAPTIVE)
 
-#define CHECK(cond)                                                                               \
-    do {                                                                                          \
-        if (!(cond)) {                                                                            \
-            printf("not ok %s line %d: %s\n", case_name, __LINE__, #cond);                        \
-            exit(1);                                                                              \
-        }                                                                                         \
+#define CHECK(cond)                                                                                \
+    do {                                                                                           \
+        if (!(cond)) {                                                                             \
+            printf("not ok %s line %d: %s\n", case_name, __LINE__, #cond);                         \
+            exit(1);                                                                               \
+        }                                                                                          \
     } while (0)
 
 static const char *case_name = "start";
 static glex_device_handle_t device;
-static glex_ep_handle_t a, b; /* a posts, b is the peer */
+static glex_ep_handle_t a, b;  /* a posts, b is the peer */
 static glex_ep_handle_t other; /* polled instead of b, or NULL */
-static glex_ep_addr_t to;     /* b */
-static char *memory, *local;  /* of b, of a */
+static glex_ep_addr_t to;      /* b */
+static char *memory, *local;   /* of b, of a */
 static glex_mem_handle_t both, read_only, write_only, local_mh;
 
 static double now(void)
@@ -338,7 +339,7 @@ static void case_domain(void)
     get.flag |= GLEX_EXT_FLAG_DOMAIN;
     imm.flag = GLEX_EXT_FLAG_DOMAIN | GLEX_FLAG_REMOTE_EVT;
     imm.rmt_evt.cookie_1 = 31;
-    other = c; /* pump() polls it */
+    other = c;                                     /* pump() polls it */
     expect_rdma_refused(put, GLEX_ERR_STATUS_MMT); /* it has no domain yet */
     CHECK(glex_ext_set_domain(c, b) == GLEX_SUCCESS);
     CHECK(glex_ext_set_domain(c, c) == GLEX_INVALID_PARAM);
@@ -386,8 +387,9 @@ static void swap_addr(bool ep_too, glex_ep_addr_t from)
     glex_ep_addr_t own;
     double end = now() + 30;
     char data[128];
-    glex_imm_mp_req_t packet = {.data = data, .flag = GLEX_FLAG_COLL | GLEX_FLAG_COLL_COUNTER |
-                                                      GLEX_FLAG_COLL_CP_SWAP_ADDR};
+    glex_imm_mp_req_t packet = {.data = data,
+                                .flag = GLEX_FLAG_COLL | GLEX_FLAG_COLL_COUNTER |
+                                        GLEX_FLAG_COLL_CP_SWAP_ADDR};
 
     memset(memory, 0, LEN);
     put.rmt_mh.v = ~0ull;
@@ -499,9 +501,9 @@ static void case_fences(void)
 
         CHECK(glex_rdma(a, &get, NULL) == GLEX_SUCCESS);
         for (end = now() + 30; ret == GLEX_BUSY && now() < end; pump()) {
-            ret = kind == 0   ? glex_send_imm_mp(a, &mp, NULL)
-                  : kind == 1 ? glex_imm_rdma(a, &imm, NULL)
-                              : glex_rdma(a, &put, NULL);
+            ret = kind == 0 ? glex_send_imm_mp(a, &mp, NULL) :
+                  kind == 1 ? glex_imm_rdma(a, &imm, NULL) :
+                              glex_rdma(a, &put, NULL);
             waited |= ret == GLEX_BUSY;
             if (ret == GLEX_SUCCESS) { /* earlier requests have ended by now */
                 CHECK(glex_probe_first_event(a, 0, &event) == GLEX_SUCCESS);
@@ -790,8 +792,8 @@ enum way { PROBE, RECEIVE, POLL, NUM_WAYS };
 
 static bool flood_post(glex_ep_handle_t from, glex_ep_handle_t ep, bool event, uint64_t word)
 {
-    return (event ? glex_ext_post_event(from, address(ep), word, 1)
-                  : glex_ext_post_mp(from, address(ep), word, 1, 1, NULL, 0)) == GLEX_SUCCESS;
+    return (event ? glex_ext_post_event(from, address(ep), word, 1) :
+                    glex_ext_post_mp(from, address(ep), word, 1, 1, NULL, 0)) == GLEX_SUCCESS;
 }
 
 static uint64_t probe_event(glex_ep_handle_t ep)
@@ -920,8 +922,12 @@ static void flood_from_net(bool threads, bool event, bool marker_event, enum way
 static void flood_before_local_event(bool threads, enum way way)
 {
     glex_ep_handle_t ep = create_small(SMALL_EQ, threads);
-    glex_rdma_req_t put = {.rmt_ep_addr = to, .rmt_mh = both, .rmt_key = KEY, .len = 64,
-                           .type = GLEX_RDMA_TYPE_PUT, .flag = GLEX_FLAG_LOCAL_EVT,
+    glex_rdma_req_t put = {.rmt_ep_addr = to,
+                           .rmt_mh = both,
+                           .rmt_key = KEY,
+                           .len = 64,
+                           .type = GLEX_RDMA_TYPE_PUT,
+                           .flag = GLEX_FLAG_LOCAL_EVT,
                            .local_evt = {.cookie_0 = MARKER, .cookie_1 = 1}};
     unsigned polls = 0;
 
@@ -998,7 +1004,7 @@ static void case_shares(void)
 
 /* ---- memory that disappears ------------------------------------------------------------------ */
 
-#define BIG   (32u << 20)
+#define BIG    (32u << 20)
 #define REUSED 0x55 /* what the program does with the memory afterwards */
 
 /* How memory disappears. */
@@ -1076,9 +1082,9 @@ static void memory_gone(bool get, bool target, enum gone gone)
                            .local_evt = {.cookie_0 = 1, .cookie_1 = 1},
                            .flag = GLEX_FLAG_LOCAL_EVT};
     const int32_t both_ways = GLEX_MEM_READ | GLEX_MEM_WRITE;
-    enum glex_err_req_status wanted = gone != DEREGISTERED ? GLEX_ERR_STATUS_PCIE_READ
-                                      : target             ? GLEX_ERR_STATUS_MMT
-                                                           : GLEX_ERR_STATUS_FORMAT;
+    enum glex_err_req_status wanted = gone != DEREGISTERED ? GLEX_ERR_STATUS_PCIE_READ :
+                                      target               ? GLEX_ERR_STATUS_MMT :
+                                                             GLEX_ERR_STATUS_FORMAT;
     uint32_t i;
 
     meet(c, d);

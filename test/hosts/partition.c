@@ -16,18 +16,18 @@
 #include <time.h>
 #include <unistd.h>
 
-#define NUMBER   100 /* of each endpoint */
-#define KEY      5
-#define HOSTS    8
-#define OPEN     16u /* requests to one peer */
-#define ENOUGH   100 /* requests that show that a peer can be reached */
-#define SECONDS  120
-#define ARRIVAL  1000 /* cookie_0 of remote events: and the sender */
+#define NUMBER  100 /* of each endpoint */
+#define KEY     5
+#define HOSTS   8
+#define OPEN    16u /* requests to one peer */
+#define ENOUGH  100 /* requests that show that a peer can be reached */
+#define SECONDS 120
+#define ARRIVAL 1000 /* cookie_0 of remote events: and the sender */
 
 struct other {
     glex_ep_addr_t addr;
     glex_mem_handle_t memory;
-    bool open[2 * OPEN]; /* by number modulo its size */
+    bool open[2 * OPEN];                  /* by number modulo its size */
     uint64_t posted, ended, done, failed; /* ended: done or failed */
     uint64_t last, arrived;
     uint64_t mark_done, mark_arrived; /* at the beginning of the step */
@@ -78,8 +78,8 @@ static void say(const char *step)
     snprintf(path, sizeof(path), "%s/part.%u", dir, self);
     snprintf(whole, sizeof(whole), "%s/%s.%u", dir, step, self);
     file = fopen(path, "w");
-    if (file == NULL || fprintf(file, "%llx", (unsigned long long)mh.v) < 0 ||
-        fclose(file) != 0 || rename(path, whole) != 0) {
+    if (file == NULL || fprintf(file, "%llx", (unsigned long long)mh.v) < 0 || fclose(file) != 0 ||
+        rename(path, whole) != 0) {
         failure("cannot write to the directory");
     }
 }
@@ -132,8 +132,8 @@ static void post(uint32_t to)
                            .rmt_key = KEY,
                            .local_evt = {.cookie_0 = to, .cookie_1 = number},
                            .rmt_evt = {.cookie_0 = ARRIVAL + self, .cookie_1 = number},
-                           .flag = GLEX_FLAG_LOCAL_EVT | GLEX_FLAG_REMOTE_EVT |
-                                   GLEX_EXT_FLAG_NO_LOSS};
+                           .flag =
+                               GLEX_FLAG_LOCAL_EVT | GLEX_FLAG_REMOTE_EVT | GLEX_EXT_FLAG_NO_LOSS};
     glex_ret_t ret = glex_rdma(ep, &req, NULL);
 
     if (ret == GLEX_SUCCESS) {

@@ -147,8 +147,7 @@ static void try_files(const char *directory, unsigned nic)
 static void try_process(int pid, uint64_t address)
 {
     char data[] = "changed", path[64];
-    struct iovec local = {data, sizeof(data)},
-                 remote = {(void *)(uintptr_t)address, sizeof(data)};
+    struct iovec local = {data, sizeof(data)}, remote = {(void *)(uintptr_t)address, sizeof(data)};
 
     say(process_vm_readv(pid, &local, 1, &remote, 1, 0) > 0, "read private memory");
     say(process_vm_writev(pid, &local, 1, &remote, 1, 0) > 0, "write private memory");

@@ -18,8 +18,9 @@ struct Delivered {
     nmp_desc desc;
 };
 
-class Fabric : public testing::Test {
-protected:
+class Fabric : public testing::Test
+{
+  protected:
     void make(const char *what, bool modelled = true)
     {
         char error[256];
@@ -131,14 +132,16 @@ TEST_F(Fabric, ModelledTimesOfThePaper)
 {
     make("th2");
     for (int h = 0; h <= 8; h++) {
-        ASSERT_EQ(1u, send(request(at_hop(h), NMP_REG_READ_REQ, REG_LINKS_UP), 1000000000ull * (h + 1)));
+        ASSERT_EQ(
+            1u, send(request(at_hop(h), NMP_REG_READ_REQ, REG_LINKS_UP), 1000000000ull * (h + 1)));
         double us = (got[0].time - 1000000000ull * (h + 1)) / 1000.0;
         EXPECT_NEAR(6.73 + 0.8762 * h, us, 0.01 * us) << h;
     }
     for (int n = 1; n <= 6; n++) {
         ASSERT_EQ(1u, send(request(first, NMP_EEP_READ_REQ, 0, n), 20000000000ull * n));
         EXPECT_NEAR(157.826 + 0.77 + 150 * (n - 1), (got[0].time - 20000000000ull * n) / 1000.0, 1);
-        ASSERT_EQ(1u, send(request(first, NMP_EEP_WRITE_REQ, 99, n), 20000000000ull * n + 10000000000ull));
+        ASSERT_EQ(1u, send(request(first, NMP_EEP_WRITE_REQ, 99, n),
+                           20000000000ull * n + 10000000000ull));
         EXPECT_NEAR(157.826 + 0.77 + 3000 * (n - 1),
                     (got[0].time - 20000000000ull * n - 10000000000ull) / 1000.0, 1);
     }
@@ -147,14 +150,22 @@ TEST_F(Fabric, ModelledTimesOfThePaper)
 TEST_F(Fabric, RequestsThatAreWrong)
 {
     make("small");
-    struct { nmp_type type; uint16_t addr; uint8_t count; int status; } refused[] = {
-        {NMP_REG_READ_REQ, 0x7fff, 1, NMP_BAD_ADDRESS}, {NMP_REG_READ_REQ, 0xffff, 1, NMP_BAD_ADDRESS},
-        {NMP_REG_READ_REQ, 0, 0, NMP_BAD_COUNT},        {NMP_REG_READ_REQ, 0, 3, NMP_BAD_COUNT},
-        {NMP_REG_WRITE_REQ, REG_ID, 1, NMP_READ_ONLY},  {NMP_EEP_READ_REQ, 0, 7, NMP_BAD_COUNT},
-        {NMP_REG_WRITE_REQ, 0x7000, 1, NMP_BAD_ADDRESS}};
+    struct {
+        nmp_type type;
+        uint16_t addr;
+        uint8_t count;
+        int status;
+    } refused[] = {{NMP_REG_READ_REQ, 0x7fff, 1, NMP_BAD_ADDRESS},
+                   {NMP_REG_READ_REQ, 0xffff, 1, NMP_BAD_ADDRESS},
+                   {NMP_REG_READ_REQ, 0, 0, NMP_BAD_COUNT},
+                   {NMP_REG_READ_REQ, 0, 3, NMP_BAD_COUNT},
+                   {NMP_REG_WRITE_REQ, REG_ID, 1, NMP_READ_ONLY},
+                   {NMP_EEP_READ_REQ, 0, 7, NMP_BAD_COUNT},
+                   {NMP_REG_WRITE_REQ, 0x7000, 1, NMP_BAD_ADDRESS}};
     for (auto &r : refused) {
         ASSERT_EQ(1u, send(request(first, r.type, r.addr, r.count)));
-        EXPECT_TRUE(got[0].desc.nmp_type == NMP_REG_ERR_RSP || got[0].desc.nmp_type == NMP_EEP_ERR_RSP);
+        EXPECT_TRUE(got[0].desc.nmp_type == NMP_REG_ERR_RSP ||
+                    got[0].desc.nmp_type == NMP_EEP_ERR_RSP);
         EXPECT_EQ(r.status, got[0].desc.data.status) << r.addr;
     }
     EXPECT_EQ(7u, fab->chips[first].errors);
@@ -249,7 +260,8 @@ TEST_F(Fabric, ReportsFollowMaskAndEnable)
 {
     make("small");
     uint32_t chip = at_hop(3), port = chip * 24;
-    while (fab->topo->peer[port] == INM_NONE || fab->topo->peer[port] == chip * 24 + forward[chip].hop[0]) {
+    while (fab->topo->peer[port] == INM_NONE ||
+           fab->topo->peer[port] == chip * 24 + forward[chip].hop[0]) {
         port++;
     }
     uint8_t route[16] = {0};
@@ -303,8 +315,9 @@ TEST_F(Fabric, WrongFaultsAreNamed)
     make("small");
     faults *f = faults_new(fab);
     char error[200];
-    for (const char *spec : {"", "dwn:r0f0n0:0", "down", "down:r9f9n9:0", "down:r0f0n0:24", "swap:r0f0n4:0",
-                             "hot:r0f0n0,temp=x", "lose,ppm=-1", "down:r0f0n0:0,at", "dead:r99", "swap:r0f0n4:0,with=r0f0n4:0"}) {
+    for (const char *spec : {"", "dwn:r0f0n0:0", "down", "down:r9f9n9:0", "down:r0f0n0:24",
+                             "swap:r0f0n4:0", "hot:r0f0n0,temp=x", "lose,ppm=-1",
+                             "down:r0f0n0:0,at", "dead:r99", "swap:r0f0n4:0,with=r0f0n4:0"}) {
         EXPECT_EQ(-1, faults_add(f, spec, 0, error, sizeof(error))) << spec;
         EXPECT_NE(nullptr, strstr(error, "wrong at")) << error;
     }
@@ -323,9 +336,11 @@ TEST(Topology, NamesGoBothWays)
         ASSERT_EQ(i, inm_port_parse(t, inm_port_name(t, i, name))) << name;
         ASSERT_TRUE(t->peer[i] == INM_NONE || t->peer[t->peer[i]] == i);
     }
-    for (const char *wrong : {"", "r144f0n0", "r143f0h0", "r0f4n0", "r0f0n6", "r0f0x0", "l16s0b0", "t8b0n0",
-                              "t0b30n0", "nrc5856", "nic18304", "r0f0n0 ", "r0f0n0:24", "r0f0n0:-1", "r0f0n0:"}) {
-        EXPECT_TRUE(inm_chip_parse(t, wrong) == INM_NONE && inm_port_parse(t, wrong) == INM_NONE) << wrong;
+    for (const char *wrong :
+         {"", "r144f0n0", "r143f0h0", "r0f4n0", "r0f0n6", "r0f0x0", "l16s0b0", "t8b0n0", "t0b30n0",
+          "nrc5856", "nic18304", "r0f0n0 ", "r0f0n0:24", "r0f0n0:-1", "r0f0n0:"}) {
+        EXPECT_TRUE(inm_chip_parse(t, wrong) == INM_NONE && inm_port_parse(t, wrong) == INM_NONE)
+            << wrong;
     }
     inm_topo_free(t);
 }
@@ -347,12 +362,17 @@ static std::string read_topology(const std::string &text)
 
 TEST(Topology, FilesAndTheirErrors)
 {
-    const std::string list = "[topology]\nname = ring\nnrc = 2\nnic = 1\nserver = nic0\n[links]\nlink = nrc0:0 nic0:0\n";
+    const std::string list =
+        "[topology]\nname = ring\nnrc = 2\nnic = 1\nserver = nic0\n[links]\nlink = nrc0:0 nic0:0\n";
     EXPECT_EQ("2 2", read_topology(list + "link = nrc0:1 nrc1:1\n"));
     EXPECT_EQ(":8: no such port: nrc2:1", read_topology(list + "link = nrc2:1 nrc1:1\n"));
-    EXPECT_EQ(":8: port nrc0:0 or nrc1:1 has a link already", read_topology(list + "link = nrc0:0 nrc1:1\n"));
-    EXPECT_EQ(":2: [topology] has no \"nmae\", or its value is too long", read_topology("[topology]\nnmae = x\n"));
-    EXPECT_EQ(":3: racks: \"many\" is not a number from 0 to 4096", read_topology("[tree]\nframes = 2\nracks = many\n"));
+    EXPECT_EQ(":8: port nrc0:0 or nrc1:1 has a link already",
+              read_topology(list + "link = nrc0:0 nrc1:1\n"));
+    EXPECT_EQ(":2: [topology] has no \"nmae\", or its value is too long",
+              read_topology("[topology]\nnmae = x\n"));
+    EXPECT_EQ(":3: racks: \"many\" is not a number from 0 to 4096",
+              read_topology("[tree]\nframes = 2\nracks = many\n"));
     EXPECT_EQ(": needs one of [tree] and [links]", read_topology("[topology]\nname = x\n"));
-    EXPECT_EQ(":2: is neither [section] nor name = value, or is too long", read_topology("[topology]\nrubbish\n"));
+    EXPECT_EQ(":2: is neither [section] nor name = value, or is too long",
+              read_topology("[topology]\nrubbish\n"));
 }

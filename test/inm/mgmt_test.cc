@@ -8,8 +8,9 @@
 #include <glex.h>
 #include <glex_ext.h>
 
-class Mgmt : public testing::Test {
-protected:
+class Mgmt : public testing::Test
+{
+  protected:
     void SetUp() override
     {
         ASSERT_EQ(GLEX_SUCCESS, glex_open_device(0, &dev));
@@ -109,11 +110,20 @@ TEST_F(Mgmt, WrongUse)
     for (int i = 0; i < 5; i++) {
         req = good;
         switch (i) {
-        case 0: req.count = 3; break;
-        case 1: req.count = 0; break;
-        case 2: req.type = GLEX_MGMT_REPORT; break;
-        case 3: req.forward.num = 21; break;
-        default: req.chip = 0;
+        case 0:
+            req.count = 3;
+            break;
+        case 1:
+            req.count = 0;
+            break;
+        case 2:
+            req.type = GLEX_MGMT_REPORT;
+            break;
+        case 3:
+            req.forward.num = 21;
+            break;
+        default:
+            req.chip = 0;
         }
         EXPECT_EQ(GLEX_INVALID_PARAM, glex_send_mgmt_req(ep, &req, 0)) << i;
     }

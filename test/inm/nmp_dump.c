@@ -76,9 +76,10 @@ int main(void)
         }
         printf("\",\"Head\":%u,\"Type\":%u,\"SM\":%u,\"Inst\":%u,\"Err\":%u,\"Fen\":%u,\"Lint\":%u,"
                "\"Rint\":%u,\"RtType\":%u,\"DestType\":%u,\"DestID\":%u,\"DestVP\":%u,\"SrcVP\":%u,"
-               "\"TransactionID\":%u,\"NMPType\":%u,\"Count\":%u,\"Status\":%u", d.head, d.type, d.sm,
-               d.inst, d.err, d.fence, d.lint, d.rint, d.rt_type, d.dest_type, d.dest_id, d.dest_vp,
-               d.src_vp, d.transaction, d.nmp_type, d.data.count, d.data.status);
+               "\"TransactionID\":%u,\"NMPType\":%u,\"Count\":%u,\"Status\":%u",
+               d.head, d.type, d.sm, d.inst, d.err, d.fence, d.lint, d.rint, d.rt_type, d.dest_type,
+               d.dest_id, d.dest_vp, d.src_vp, d.transaction, d.nmp_type, d.data.count,
+               d.data.status);
         printf(",\"FHops\":%u,\"BHops\":%u", d.forward.num, d.backward.num);
         list("F", d.forward.hop, 20);
         list("B", d.backward.hop, 20);
@@ -89,9 +90,10 @@ int main(void)
         }
         printf("],\"reg\":[%llu,%llu]", (unsigned long long)d.data.reg[0],
                (unsigned long long)d.data.reg[1]);
-        printf(",\"event\":%u,\"port\":%u,\"src_type\":%u,\"src_id\":%u,\"seq\":%u,\"value\":%llu}\n",
-               d.data.report.event, d.data.report.port, d.data.report.src_type,
-               d.data.report.src_id, d.data.report.seq, (unsigned long long)d.data.report.value);
+        printf(
+            ",\"event\":%u,\"port\":%u,\"src_type\":%u,\"src_id\":%u,\"seq\":%u,\"value\":%llu}\n",
+            d.data.report.event, d.data.report.port, d.data.report.src_type, d.data.report.src_id,
+            d.data.report.seq, (unsigned long long)d.data.report.value);
     }
     return 0;
 }

@@ -93,9 +93,13 @@ TEST(Descriptor, ForeignPacketsAreRefused)
 {
     nmp_desc d = random_desc(NMP_REG_READ_REQ), back;
     uint8_t buf[NMP_DESC_BYTES];
-    const struct { unsigned bit, width, value; } wrong[] = {
-        {NMP_BIT_HEAD, 8, 0}, {NMP_BIT_TYPE, 4, 1}, {NMP_BIT_RT_TYPE, 2, 0},
-        {NMP_BIT_FROUTE, 5, 21}, {NMP_BIT_BROUTE, 5, 31}};
+    const struct {
+        unsigned bit, width, value;
+    } wrong[] = {{NMP_BIT_HEAD, 8, 0},
+                 {NMP_BIT_TYPE, 4, 1},
+                 {NMP_BIT_RT_TYPE, 2, 0},
+                 {NMP_BIT_FROUTE, 5, 21},
+                 {NMP_BIT_BROUTE, 5, 31}};
     for (auto &w : wrong) {
         nmp_encode(&d, buf);
         ASSERT_TRUE(nmp_decode(buf, &back));

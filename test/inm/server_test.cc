@@ -87,12 +87,17 @@ TEST(Config, ErrorsNameTheLine)
 {
     EXPECT_EQ("", read_config("[server]\nname = x\n[peer two]\nurl = unix:/x\nrank = 3\n"));
     EXPECT_EQ(":3: [network] has no option \"windo\"", read_config("[network]\n\nwindo = 4\n"));
-    EXPECT_EQ(":2: window: \"0\" is not a number from 1 to 8192", read_config("[network]\nwindow = 0\n"));
+    EXPECT_EQ(":2: window: \"0\" is not a number from 1 to 8192",
+              read_config("[network]\nwindow = 0\n"));
     EXPECT_EQ(":2: no such section: [netwrk]", read_config("[netwrk]\nx = 1\n"));
-    EXPECT_EQ(":3: is neither [section] nor option = value, or is too long", read_config("[http]\nport = 1\nrubbish\n"));
-    EXPECT_EQ(":2: url is http://HOST:PORT, https://HOST:PORT or unix:/PATH", read_config("[peer a]\nurl = ftp://x\n"));
-    EXPECT_EQ(": [poll] mode is single, loop or compare, not \"never\"", read_config("[poll]\nmode = never\n"));
-    EXPECT_EQ(": [http] tls_cert and tls_key need each other", read_config("[http]\ntls_key = x\n"));
+    EXPECT_EQ(":3: is neither [section] nor option = value, or is too long",
+              read_config("[http]\nport = 1\nrubbish\n"));
+    EXPECT_EQ(":2: url is http://HOST:PORT, https://HOST:PORT or unix:/PATH",
+              read_config("[peer a]\nurl = ftp://x\n"));
+    EXPECT_EQ(": [poll] mode is single, loop or compare, not \"never\"",
+              read_config("[poll]\nmode = never\n"));
+    EXPECT_EQ(": [http] tls_cert and tls_key need each other",
+              read_config("[http]\ntls_key = x\n"));
 }
 
 TEST(Auth, PasswordsSessionsAndLimits)

@@ -124,8 +124,9 @@ class Cross : public testing::Test
         std::string result(said);
         free(said);
         EXPECT_EQ(found, (int)std::count(result.begin(), result.end(), '\n'));
-        for (auto *config : configs)
+        for (auto *config : configs) {
             mcsm_config_free(config);
+        }
         return result;
     }
     std::string a =

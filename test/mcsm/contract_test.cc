@@ -23,8 +23,9 @@ struct Switches {
     {
         std::vector<uint8_t> nports(count, 48);
         graph = mcsm_graph_new(count, nports.data());
-        for (int i = 0; i < count; i++)
+        for (int i = 0; i < count; i++) {
             graph->sw[i].guid = 0x100 + i;
+        }
     }
     ~Switches()
     {
@@ -51,12 +52,14 @@ struct Switches {
     void route(mcsm_engine_t engine)
     {
         tables.assign(count, std::vector<uint8_t>(graph->lid_top + 1));
-        for (int i = 0; i < count; i++)
+        for (int i = 0; i < count; i++) {
             graph->sw[i].lft = tables[i].data();
+        }
         mcsm_config_t config = {};
         config.dimension_count = 3;
-        for (int d = 0; d < 3; d++)
+        for (int d = 0; d < 3; d++) {
             config.dimensions[d] = {{(uint8_t)(2 * d + 1), (uint8_t)(2 * d + 2)}, 2};
+        }
         ASSERT_EQ(0, mcsm_route_by(graph, &config, engine));
         mcsm_tree_free(tree);
         tree = mcsm_tree_new(graph, engine == MCSM_ENGINE_UPDN);
@@ -67,8 +70,9 @@ struct Switches {
         for (int lane = 0; lane < graph->lanes && !found; lane++) {
             mcsm_deps_t *deps = mcsm_deps_new(graph);
             mcsm_deps_note_unicast(deps, lane);
-            if (lane == 0 && with_tree)
+            if (lane == 0 && with_tree) {
                 mcsm_lanes_note_tree(deps, graph, tree);
+            }
             found = mcsm_deps_circle(deps, nullptr, 0);
             mcsm_deps_free(deps);
         }
@@ -84,25 +88,31 @@ struct Switches {
 std::unique_ptr<Switches> torus(std::vector<int> size)
 {
     int count = 1;
-    for (int n : size)
+    for (int n : size) {
         count *= n;
+    }
     auto fabric = std::make_unique<Switches>(count);
-    for (int i = 0; i < count; i++)
-        for (size_t d = 0, step = 1; d < size.size(); step *= size[d++])
+    for (int i = 0; i < count; i++) {
+        for (size_t d = 0, step = 1; d < size.size(); step *= size[d++]) {
             fabric->link_at(i, 2 * d + 1,
                             i - i / (int)step % size[d] * step + (i / step + 1) % size[d] * step,
                             2 * d + 2);
+        }
+    }
     fabric->hosts();
     return fabric;
 }
 
 void random_links(Switches &fabric, std::mt19937 &draw)
 {
-    for (int i = 1; i < fabric.count; i++)
+    for (int i = 1; i < fabric.count; i++) {
         fabric.link(i, draw() % i);
-    for (int i = 0; i < fabric.count; i++)
-        if (int a = draw() % fabric.count, b = draw() % fabric.count; a != b)
+    }
+    for (int i = 0; i < fabric.count; i++) {
+        if (int a = draw() % fabric.count, b = draw() % fabric.count; a != b) {
             fabric.link(a, b);
+        }
+    }
 }
 
 } // namespace
@@ -120,27 +130,31 @@ TEST(Deps, AddRefusesExactlyTheCircles)
             int sw = draw() % fabric.count, in = 1 + draw() % (fabric.next[sw] - 1),
                 out = 1 + draw() % (fabric.next[sw] - 1);
             const mcsm_gport_t &port = fabric.graph->sw[sw].ports[in];
-            if (in == out)
+            if (in == out) {
                 continue;
+            }
             int from = fabric.graph->sw[port.peer].first_link + port.peer_port;
             int to = fabric.graph->sw[sw].first_link + out;
             edges.insert({from, to});
             mcsm_deps_t *all = mcsm_deps_new(fabric.graph);
-            for (auto [a, b] : edges)
+            for (auto [a, b] : edges) {
                 mcsm_deps_note(all, a, b);
+            }
             bool circle = mcsm_deps_circle(all, nullptr, 0) > 0;
             mcsm_deps_free(all);
             size_t mark = mcsm_deps_mark(added), after;
             ASSERT_EQ(!circle, mcsm_deps_add(added, from, to)) << "seed " << seed;
             after = mcsm_deps_mark(added);
-            if (circle)
+            if (circle) {
                 edges.erase({from, to});
-            else if (draw() % 4 == 0) {
+            } else if (draw() % 4 == 0) {
                 mcsm_deps_undo(added, mark);
-                if (after > mark)
+                if (after > mark) {
                     edges.erase({from, to});
-                for (auto [a, b] : edges)
+                }
+                for (auto [a, b] : edges) {
                     ASSERT_TRUE(mcsm_deps_add(added, a, b));
+                }
             }
         }
         ASSERT_EQ(0, mcsm_deps_circle(added, nullptr, 0));
@@ -154,8 +168,9 @@ TEST(Deps, GroupsAndUnicastTogether)
 {
     for (int root = 0; root < 4; root++) {
         Switches ring(4);
-        for (int i = 0; i < 4; i++)
+        for (int i = 0; i < 4; i++) {
             ring.link(i, (i + 1) % 4);
+        }
         ring.hosts();
         ring.graph->sw[root].border = true;
         ring.route(MCSM_ENGINE_UPDN);
@@ -198,9 +213,11 @@ TEST(Lash, NoCircleOnAnyFabric)
         ASSERT_LE(lanes, MCSM_MAX_LANES);
         ASSERT_EQ(0, fabric.loop(true)) << "seed " << seed;
         most = std::max(most, lanes);
-        for (int a = 0; a < fabric.count; a++)
-            for (int b = 0; b < fabric.count; b++)
+        for (int a = 0; a < fabric.count; a++) {
+            for (int b = 0; b < fabric.count; b++) {
                 ASSERT_EQ(mcsm_lane(fabric.graph, a, b), mcsm_lane(fabric.graph, b, a));
+            }
+        }
     }
     EXPECT_LE(most, 8);
 }
@@ -253,23 +270,31 @@ class Clusters
         }
         whole = std::make_unique<Switches>(total);
         for (int c = 0; c < count; c++) {
-            for (int i = 1; i < size[c]; i++)
+            for (int i = 1; i < size[c]; i++) {
                 whole->link(first[c] + i, first[c] + draw() % i);
-            for (int i = 0; i < size[c]; i++)
-                if (int a = draw() % size[c], b = draw() % size[c]; a != b)
+            }
+            for (int i = 0; i < size[c]; i++) {
+                if (int a = draw() % size[c], b = draw() % size[c]; a != b) {
                     whole->link(first[c] + a, first[c] + b);
+                }
+            }
         }
-        for (int c = 1; c < count; c++)
+        for (int c = 1; c < count; c++) {
             connect(draw() % c, c, 1 + draw() % 3);
-        for (int i = 0; !tree && i < count; i++)
-            if (int a = draw() % count, b = draw() % count; a != b)
+        }
+        for (int i = 0; !tree && i < count; i++) {
+            if (int a = draw() % count, b = draw() % count; a != b) {
                 connect(std::min(a, b), std::max(a, b), 1 + draw() % 2);
+            }
+        }
         whole->hosts();
-        for (auto &cable : cables)
+        for (auto &cable : cables) {
             mcsm_graph_link(whole->graph, cable.a, cable.port_a, cable.b, cable.port_b);
+        }
         whole->tables.assign(total, std::vector<uint8_t>(total + 1, MCSM_DROP));
-        for (int i = 0; i < total; i++)
+        for (int i = 0; i < total; i++) {
             whole->graph->sw[i].lft = whole->tables[i].data();
+        }
         find_ways();
     }
     void connect(int a, int b, int n)
@@ -283,8 +308,9 @@ class Clusters
     int cluster_of(int sw) const
     {
         int c = 0;
-        while (c + 1 < count && first[c + 1] <= sw)
+        while (c + 1 < count && first[c + 1] <= sw) {
             c++;
+        }
         return c;
     }
     /* next[c][d]: the cluster after c on the way to d, along a tree of clusters. */
@@ -293,26 +319,32 @@ class Clusters
         std::vector<int> parent(count, -1), order = {0};
         std::vector<bool> seen(count);
         seen[0] = true;
-        for (size_t i = 0; i < order.size(); i++)
-            for (auto &cable : cables)
+        for (size_t i = 0; i < order.size(); i++) {
+            for (auto &cable : cables) {
                 for (auto [here, there] : {std::pair(cable.cluster_a, cable.cluster_b),
-                                           std::pair(cable.cluster_b, cable.cluster_a)})
+                                           std::pair(cable.cluster_b, cable.cluster_a)}) {
                     if (here == order[i] && !seen[there]) {
                         seen[there] = true;
                         parent[there] = here;
                         order.push_back(there);
                     }
+                }
+            }
+        }
         next.assign(count, std::vector<int>(count, -1));
-        for (int c = 0; c < count; c++)
+        for (int c = 0; c < count; c++) {
             for (int d = 0; d < count; d++) {
-                if (c == d)
+                if (c == d) {
                     continue;
+                }
                 /* Up to the root of the tree of clusters, or down towards d. */
                 int at = d;
-                while (at >= 0 && parent[at] != c)
+                while (at >= 0 && parent[at] != c) {
                     at = parent[at];
+                }
                 next[c][d] = at >= 0 ? at : parent[c];
             }
+        }
     }
     /* What the manager of a cluster does with what it sees now. */
     void manage(int c)
@@ -320,34 +352,41 @@ class Clusters
         Switches own(size[c]);
         int base = first[c];
         std::vector<mcsm_gate_t> gates;
-        for (int i = 0; i < size[c]; i++)
+        for (int i = 0; i < size[c]; i++) {
             for (int p = 1; p <= 48; p++) {
                 const mcsm_gport_t &port = whole->graph->sw[base + i].ports[p];
-                if (port.peer >= 0 && cluster_of(port.peer) == c && port.peer - base > i)
+                if (port.peer >= 0 && cluster_of(port.peer) == c && port.peer - base > i) {
                     mcsm_graph_link(own.graph, i, p, port.peer - base, port.peer_port);
+                }
             }
+        }
         for (int i = 0; i < size[c]; i++) {
             own.graph->sw[i].guid = 0x100 + base + i;
             own.graph->sw[i].hosts = 1;
             mcsm_graph_target(own.graph, i, 48, 1 + base + i, false);
         }
-        for (auto &cable : cables)
+        for (auto &cable : cables) {
             for (auto [sw, port, here, there] :
                  {std::tuple(cable.a, cable.port_a, cable.cluster_a, cable.cluster_b),
-                  std::tuple(cable.b, cable.port_b, cable.cluster_b, cable.cluster_a)})
+                  std::tuple(cable.b, cable.port_b, cable.cluster_b, cable.cluster_a)}) {
                 if (here == c && cable.up) {
                     gates.push_back({sw - base, port, (uint8_t)there, true, false});
                     own.graph->sw[sw - base].border = true;
                 }
+            }
+        }
         std::vector<int> via(total + 1, -1), cluster(total + 1, -1);
         for (int sw = 0; sw < total; sw++) {
             int d = cluster_of(sw), lid = 1 + sw;
-            if (d == c)
+            if (d == c) {
                 continue;
+            }
             std::vector<size_t> exits;
-            for (size_t g = 0; g < gates.size(); g++)
-                if (gates[g].neighbour == next[c][d])
+            for (size_t g = 0; g < gates.size(); g++) {
+                if (gates[g].neighbour == next[c][d]) {
                     exits.push_back(g);
+                }
+            }
             cluster[lid] = d;
             via[lid] = next[c][d];
             if (!exits.empty()) {
@@ -360,19 +399,24 @@ class Clusters
         size_t n = gates.size();
         auto allowed = std::make_unique<bool[]>(n * n + 1);
         auto enters = std::make_unique<bool[]>(count * count);
-        for (int x = 0; x < count; x++)
-            for (int y = 0; y < count; y++) /* packets from x for y come in here */
+        for (int x = 0; x < count; x++) {
+            for (int y = 0; y < count; y++) { /* packets from x for y come in here */
                 enters[x * count + y] =
                     x != c && y != c && x != y && next[x][y] == c && next[c][y] != x;
-        for (size_t e = 0; e < n; e++)
+            }
+        }
+        for (size_t e = 0; e < n; e++) {
             for (size_t f = 0; f < n; f++) {
                 allowed[e * n + f] = false;
-                for (int y = 0; y < count; y++)
+                for (int y = 0; y < count; y++) {
                     if (y != c && enters[gates[e].neighbour * count + y] &&
                         next[c][y] == gates[f].neighbour &&
-                        gates[e].neighbour != gates[f].neighbour)
+                        gates[e].neighbour != gates[f].neighbour) {
                         allowed[e * n + f] = true;
+                    }
+                }
             }
+        }
         mcsm_contract_t contract = {};
         contract.gates = gates.data();
         contract.count = n;
@@ -388,19 +432,22 @@ class Clusters
         replaced += result.broken;
         auto matrix = std::make_unique<bool[]>(n * n + 1);
         ASSERT_EQ(0, mcsm_contract_matrix(own.graph, &contract, matrix.get()));
-        for (size_t i = 0; i < n * n; i++)
+        for (size_t i = 0; i < n * n; i++) {
             ASSERT_TRUE(!matrix[i] || allowed[i]) << "the contract is exceeded";
+        }
         ASSERT_EQ(0, own.loop(false));
-        for (int i = 0; i < size[c]; i++)
+        for (int i = 0; i < size[c]; i++) {
             whole->tables[base + i] = own.tables[i];
-        for (int i = 0; i < total; i++)
+        }
+        for (int i = 0; i < total; i++) {
             whole->graph->sw[i].lft = whole->tables[i].data();
+        }
     }
     /* Pairs of switches that a packet gets through between, of all. */
     std::pair<int, int> reachable() const
     {
         int good = 0, all = 0;
-        for (int from = 0; from < total; from++)
+        for (int from = 0; from < total; from++) {
             for (int to = 0; to < total; to++) {
                 int at = from, steps = 0;
                 while (at >= 0 && at != to && steps++ < 4 * total) {
@@ -410,6 +457,7 @@ class Clusters
                 good += at == to;
                 all++;
             }
+        }
         return {good, all};
     }
     void set_cable(Cable &cable, bool up)
@@ -458,8 +506,9 @@ TEST(Contract, NoCircleOverRandomClusters)
             }
         }
         replaced += fabric.replaced;
-        if (::testing::Test::HasFatalFailure())
+        if (::testing::Test::HasFatalFailure()) {
             return;
+        }
     }
     RecordProperty("reachable_per_mille", std::to_string(1000 * good / all));
     printf("%ld of %ld pairs reached, routes of %ld sweeps were replaced\n", good, all, replaced);
@@ -480,13 +529,16 @@ TEST(Contract, CircleExactlyIfTheMatricesHaveOne)
             std::vector<double> far(fabric.total, 1e9);
             std::vector<bool> done(fabric.total);
             far[to] = 0;
-            for (int i = 0; i < fabric.total; i++)
+            for (int i = 0; i < fabric.total; i++) {
                 whole.tables[i][1 + to] = i == to ? 48 : MCSM_DROP;
+            }
             for (int round = 0; round < fabric.total; round++) {
                 int at = -1;
-                for (int i = 0; i < fabric.total; i++)
-                    if (!done[i] && (at < 0 || far[i] < far[at]))
+                for (int i = 0; i < fabric.total; i++) {
+                    if (!done[i] && (at < 0 || far[i] < far[at])) {
                         at = i;
+                    }
+                }
                 done[at] = true;
                 for (int p = 1; p <= 48; p++) {
                     const mcsm_gport_t &port = whole.graph->sw[at].ports[p];
@@ -505,44 +557,54 @@ TEST(Contract, CircleExactlyIfTheMatricesHaveOne)
         /* The same from the matrices: inside of each cluster, chains between border channels. */
         int links = whole.graph->links;
         std::vector<int> owner(links), peer(links, -1);
-        for (int i = 0; i < fabric.total; i++)
+        for (int i = 0; i < fabric.total; i++) {
             for (int p = 1; p <= 48; p++) {
                 owner[whole.graph->sw[i].first_link + p] = i;
                 peer[whole.graph->sw[i].first_link + p] = whole.graph->sw[i].ports[p].peer;
             }
+        }
         auto border = [&](int c) {
             return fabric.cluster_of(owner[c]) != fabric.cluster_of(peer[c]);
         };
         std::vector<std::vector<int>> follows(links);
-        for (int to = 0; to < fabric.total; to++)
-            for (int from = 0; from < fabric.total; from++)
+        for (int to = 0; to < fabric.total; to++) {
+            for (int from = 0; from < fabric.total; from++) {
                 for (int at = from, channel = -1, steps = 0; at != to && steps < 100; steps++) {
                     int out = whole.graph->sw[at].first_link + whole.tables[at][1 + to];
-                    if (channel >= 0)
+                    if (channel >= 0) {
                         follows[channel].push_back(out);
+                    }
                     channel = out;
                     at = peer[out];
                 }
+            }
+        }
         auto has_circle = [&](auto &&next) {
             std::vector<int> colour(links);
             std::function<bool(int)> visit = [&](int c) {
                 colour[c] = 1;
-                for (int d : next(c))
-                    if (colour[d] == 1 || (colour[d] == 0 && visit(d)))
+                for (int d : next(c)) {
+                    if (colour[d] == 1 || (colour[d] == 0 && visit(d))) {
                         return true;
+                    }
+                }
                 colour[c] = 2;
                 return false;
             };
-            for (int c = 0; c < links; c++)
-                if (colour[c] == 0 && visit(c))
+            for (int c = 0; c < links; c++) {
+                if (colour[c] == 0 && visit(c)) {
                     return true;
+                }
+            }
             return false;
         };
         bool inside = has_circle([&](int c) {
             std::vector<int> list;
-            for (int d : follows[c])
-                if (peer[c] >= 0 && !border(c) && !border(d))
+            for (int d : follows[c]) {
+                if (peer[c] >= 0 && !border(c) && !border(d)) {
                     list.push_back(d);
+                }
+            }
             return list;
         });
         /* matrix[e]: border channels at the ends of chains from border channel e through one
@@ -550,15 +612,17 @@ TEST(Contract, CircleExactlyIfTheMatricesHaveOne)
         bool between = has_circle([&](int e) {
             std::set<int> exits, seen;
             std::vector<int> stack;
-            if (peer[e] >= 0 && border(e))
+            if (peer[e] >= 0 && border(e)) {
                 stack = follows[e];
+            }
             while (!stack.empty()) {
                 int c = stack.back();
                 stack.pop_back();
-                if (border(c))
+                if (border(c)) {
                     exits.insert(c);
-                else if (seen.insert(c).second)
+                } else if (seen.insert(c).second) {
                     stack.insert(stack.end(), follows[c].begin(), follows[c].end());
+                }
             }
             return std::vector<int>(exits.begin(), exits.end());
         });

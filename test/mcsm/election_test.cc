@@ -20,8 +20,9 @@ class Election : public testing::Test
     {
         mcsm_log_set_level(MCSM_LOG_ERROR);
         model_start(&model);
-        for (int i = 0; i < 2; i++)
+        for (int i = 0; i < 2; i++) {
             model_add(&model, 0x100 + i, true, 8);
+        }
         for (int i = 0; i < 4; i++) {
             model_add(&model, 0x200 + 16 * i, false, 1);
             model_link(&model, i % 2, 1 + i / 2, 2 + i, 1);
@@ -32,8 +33,9 @@ class Election : public testing::Test
     }
     void TearDown() override
     {
-        for (model_manager_t *manager : {a, b})
+        for (model_manager_t *manager : {a, b}) {
             model_manager_free(manager);
+        }
         std::filesystem::remove_all(directory);
         testing::internal::GetCapturedStderr();
     }
@@ -61,10 +63,13 @@ class Election : public testing::Test
     }
     bool all_reached()
     {
-        for (int from = 2; from < 6; from++)
-            for (int to = 0; to < 6; to++)
-                if (to != from && model_route(&model, from, lid(to), nullptr) != to)
+        for (int from = 2; from < 6; from++) {
+            for (int to = 0; to < 6; to++) {
+                if (to != from && model_route(&model, from, lid(to), nullptr) != to) {
                     return false;
+                }
+            }
+        }
         return true;
     }
     uint16_t lid(int node)
@@ -87,9 +92,10 @@ class Election : public testing::Test
         mcsm_put64(mad, MCSM_SMP_BODY + MCSM_SMI_GUID, 0x999);
         /* Even the right key in the clear is no proof. */
         mcsm_put64(mad, MCSM_SMP_BODY + MCSM_SMI_KEY, to->config->sm_key);
-        if (proven)
+        if (proven) {
             mcsm_proof_write(to->config->sm_key, MCSM_ROLE_ORDER, to->sm->election.challenge, what,
                              mad + MCSM_SMP_BODY);
+        }
         model_deliver(to, &from, mad);
         return mcsm_get16(to->sm_info, MCSM_MAD_STATUS);
     }
@@ -164,8 +170,9 @@ TEST_F(Election, ForeignManagerNeverTakesOver)
         model_manager_free(a);
         a = nullptr;
         std::filesystem::remove(std::string(directory) + "/x.keys");
-        for (int node = 0; node < 6; node++)
+        for (int node = 0; node < 6; node++) {
             model.nodes[node].m_key = model.nodes[node].violations = 0;
+        }
     }
 }
 
@@ -220,8 +227,9 @@ TEST_F(Election, HandoverWaitsForAcknowledge)
     b->sm->election.state = MCSM_SM_STANDBY_STATE;
     mcsm_sm_sweep(a->sm);
     b->deaf = false;
-    for (int i = 0; i < 20 && a->sm->election.peers == nullptr; i++)
+    for (int i = 0; i < 20 && a->sm->election.peers == nullptr; i++) {
         model_run(a, 1);
+    }
     b->deaf = true; /* it answered Get, and dies before HANDOVER */
     model_run(a, 10000);
     EXPECT_EQ(MCSM_SM_MASTER_STATE, state(a));
@@ -236,7 +244,7 @@ TEST_F(Election, OrdersFollowTheTable)
                                        {MAST, NO, NOT, NO, DISC},
                                        {MAST, NO, NO, NO, NO}};
     a = start(2, "a", keys);
-    for (int from = 0; from < 4; from++)
+    for (int from = 0; from < 4; from++) {
         for (uint32_t what = 0; what < 8; what++) {
             int to = what >= 1 && what <= 5 ? next[from][what - 1] : (int)NO;
             a->sm->election.state = from;
@@ -245,6 +253,7 @@ TEST_F(Election, OrdersFollowTheTable)
             EXPECT_EQ(to == NO ? 0x1cu : 0u, send_order(a, what, true)) << from << " " << what;
             EXPECT_EQ(to == NO ? from : to, state(a)) << from << " " << what;
         }
+    }
     a->sm->election.state = MCSM_SM_MASTER_STATE;
     a->sm->election.handing_over = true;
     EXPECT_EQ(0u, send_order(a, MCSM_SM_ACKNOWLEDGE, true));
@@ -273,10 +282,12 @@ TEST_F(Election, ChangedMKey)
         EXPECT_EQ(0x11u, port_key(5));
         model_manager_free(a);
         a = start(2, "a", more + "22\n");
-        for (int i = 0; i < 4 && a->sm->sweep.incomplete; i++)
+        for (int i = 0; i < 4 && a->sm->sweep.incomplete; i++) {
             sweep(a);
-        for (int node = 0; node < 6; node++)
+        }
+        for (int node = 0; node < 6; node++) {
             EXPECT_EQ(0x22u, port_key(node)) << protect;
+        }
         EXPECT_TRUE(all_reached());
         model_manager_free(a);
         a = nullptr;
@@ -288,16 +299,20 @@ TEST_F(Election, LeasesAreRenewed)
 {
     a = start(2, "a", std::string(keys) + "m-key-lease = 60\n[sweep]\ninterval = 10\n");
     uint64_t before[6];
-    for (int i = 0; i < 6; i++)
+    for (int i = 0; i < 6; i++) {
         before[i] = model.nodes[i].smps;
-    for (int i = 0; i < 2; i++)
+    }
+    for (int i = 0; i < 2; i++) {
         light(a); /* 20 s */
-    for (int i = 3; i < 6; i++)
+    }
+    for (int i = 3; i < 6; i++) {
         EXPECT_GT(model.nodes[i].smps, before[i]) << i;
+    }
     mcsm_put16(model.nodes[5].ports[1].info, MCSM_PI_SM_LID, 77);
     memset(model.nodes[0].lft, 3, 64);
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 3; i++) {
         light(a);
+    }
     model_run(a, 10000);
     EXPECT_NE(nullptr, strstr(a->event_log, "port-overwritten"));
     EXPECT_TRUE(all_reached());

@@ -96,10 +96,12 @@ class Forger
             request(mad, host);
         }
         mcsm_put32(mad, MCSM_MAD_TID + 4, draw());
-        for (int n = below(3) ? below(8) : 0; n > 0; n--)
+        for (int n = below(3) ? below(8) : 0; n > 0; n--) {
             mad[1 + below(MCSM_MAD_SIZE - 1)] = draw();
-        if (below(16) == 0)
+        }
+        if (below(16) == 0) {
             from.lid = below(4) ? below(16) : draw();
+        }
         return from;
     }
 
@@ -107,8 +109,9 @@ class Forger
     void noise(uint8_t *mad)
     {
         bool all = below(2);
-        for (int k = 0; k < MCSM_MAD_SIZE; k += 4)
+        for (int k = 0; k < MCSM_MAD_SIZE; k += 4) {
             mcsm_put32(mad, k, all || below(8) == 0 ? draw() : 0);
+        }
     }
     void header(uint8_t *mad)
     {
@@ -217,8 +220,9 @@ TEST_F(Fuzz, RequestsTrapsAndAnswersAtRandom)
             model_run(manager, 200);
             mcsm_mads_tick(manager->reports, mcsm_now() + 1000); /* nobody acknowledges them */
         }
-        if (i == count() / 2)
+        if (i == count() / 2) {
             start = mallinfo2().uordblks;
+        }
     }
     /* They got as far as the code that is meant: not all were refused at the door. */
     const mcsm_sa_counters_t *served = mcsm_sa_stats(manager->sa);
@@ -252,8 +256,9 @@ TEST_F(Fuzz, AnswersOfANodeThatLies)
         mcsm_sm_sweep(manager->sm);
         model_run(manager, 2000);
         if (i % 16 == 0) { /* what the lies did to the nodes themselves */
-            for (int n = 0; n < 6; n++)
+            for (int n = 0; n < 6; n++) {
                 model.nodes[n].m_key = 0;
+            }
         }
     }
     const mcsm_sm_stats_t *stats = &manager->sm->stats;
@@ -263,8 +268,9 @@ TEST_F(Fuzz, AnswersOfANodeThatLies)
     EXPECT_GT(stats->heavy_sweeps, count() / 400u); /* most get to their end */
     EXPECT_GT(mads->answered, count() / 20u);
     EXPECT_GT(stats->failed_sets, 0u);
-    for (int n = 0; n < 6; n++)
+    for (int n = 0; n < 6; n++) {
         model.nodes[n].m_key = 0;
+    }
     still_works();
 }
 

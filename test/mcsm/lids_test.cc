@@ -88,8 +88,9 @@ TEST_F(Lids, TwoPortsWithOneLid)
 
 TEST_F(Lids, Exhausted)
 {
-    for (int i = 1; i <= 12; i++)
+    for (int i = 1; i <= 12; i++) {
         host(i);
+    }
     start();
     EXPECT_EQ(2, mcsm_lids_assign(lids, fabric));
     EXPECT_EQ(19, mcsm_fabric_find_port(fabric, 10)->lid);

@@ -15,11 +15,14 @@ TEST(Multicast, TreeOnRandomFabrics)
         mcsm_graph_t *graph = mcsm_graph_new(count, nports.data());
         std::vector<int> next(count, 1);
         auto link = [&](int a, int b) { mcsm_graph_link(graph, a, next[a]++, b, next[b]++); };
-        for (int i = 1; i < count; i++)
+        for (int i = 1; i < count; i++) {
             link(i, draw() % i);
-        for (int i = 0; i < count; i++)
-            if (int a = draw() % count, b = draw() % count; a != b)
+        }
+        for (int i = 0; i < count; i++) {
+            if (int a = draw() % count, b = draw() % count; a != b) {
                 link(a, b);
+            }
+        }
         std::vector<mcsm_leaf_t> leaves;
         for (unsigned i = 0; i < 1 + seed % 5; i++) {
             int sw = draw() % count;
@@ -42,22 +45,25 @@ TEST(Multicast, TreeOnRandomFabrics)
             ASSERT_LT(steps++, 100u);
             int out = 0;
             for (int p = 1; p <= 60; p++) {
-                if (!has(sw, p))
+                if (!has(sw, p)) {
                     continue;
+                }
                 out++;
-                if (graph->sw[sw].ports[p].peer < 0)
+                if (graph->sw[sw].ports[p].peer < 0) {
                     reached++;
-                else if (p != in)
+                } else if (p != in) {
                     stack.push_back(
                         {graph->sw[sw].ports[p].peer, graph->sw[sw].ports[p].peer_port});
+                }
             }
             if (leaves.size() > 1) {
                 ASSERT_GT(out, 1) << "a branch that leads nowhere, seed " << seed;
             }
         }
         ASSERT_EQ(leaves.size(), reached);
-        for (int sw = 0; sw < count; sw++)
+        for (int sw = 0; sw < count; sw++) {
             ASSERT_EQ(!seen[sw], !(ports[sw][0] | ports[sw][1] | ports[sw][2] | ports[sw][3]));
+        }
         mcsm_tree_free(tree);
         mcsm_graph_free(graph);
     }

@@ -43,10 +43,11 @@ inline std::string errors_of(const std::string &text, mcsm_config_t **config_p =
     std::string result(said);
     free(said);
     EXPECT_EQ(config == nullptr, !result.empty()) << result;
-    if (config_p)
+    if (config_p) {
         *config_p = config;
-    else
+    } else {
         mcsm_config_free(config);
+    }
     return result;
 }
 

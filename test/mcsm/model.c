@@ -94,8 +94,9 @@ static void port_info(model_node_t *node, uint8_t port, bool set, uint8_t *body)
         info[MCSM_PI_MTU_CAP_LO] = old[MCSM_PI_MTU_CAP_LO];
         info[MCSM_PI_PHYS_HI] = old[MCSM_PI_PHYS_HI];
         mcsm_put_lo(info, MCSM_PI_STATE_LO, state ? state : mcsm_lo(old, MCSM_PI_STATE_LO));
-        if (!node->sw || port == 0)
+        if (!node->sw || port == 0) {
             node->m_key = mcsm_get64(body, MCSM_PI_MKEY);
+        }
     }
     memcpy(body, info, 64);
 }
@@ -105,8 +106,9 @@ static void switch_info(model_node_t *node, bool set, uint8_t *body)
     if (set) {
         uint8_t changed = node->sw_info[MCSM_SI_LIFE] & MCSM_SI_STATE_CHANGE;
 
-        if (body[MCSM_SI_LIFE] & MCSM_SI_STATE_CHANGE)
+        if (body[MCSM_SI_LIFE] & MCSM_SI_STATE_CHANGE) {
             changed = 0;
+        }
         memcpy(node->sw_info + MCSM_SI_LFT_TOP, body + MCSM_SI_LFT_TOP, 2);
         memcpy(node->sw_info + MCSM_SI_MFT_TOP, body + MCSM_SI_MFT_TOP, 2);
         node->sw_info[MCSM_SI_LIFE] = (body[MCSM_SI_LIFE] & 0xf8) | changed;
@@ -119,16 +121,19 @@ static bool tables(model_node_t *node, uint16_t attr, uint32_t mod, bool set, ui
     unsigned block = mod & 0x1ff;
 
     if (attr == MCSM_LFT && (mod + 1) * 64 <= MODEL_LIDS) {
-        if (set)
+        if (set) {
             memcpy(node->lft + mod * 64, body, 64);
+        }
         memcpy(body, node->lft + mod * 64, 64);
         return true;
     }
-    if (attr != MCSM_MFT || (block + 1) * 32 > MODEL_MLIDS)
+    if (attr != MCSM_MFT || (block + 1) * 32 > MODEL_MLIDS) {
         return false;
+    }
     for (int i = 0; i < 32 && mod >> 28 == 0; i++) {
-        if (set)
+        if (set) {
             node->mft[block * 32 + i] = mcsm_get16(body, 2 * i);
+        }
         mcsm_put16(body, 2 * i, node->mft[block * 32 + i]);
     }
     return true;
@@ -136,10 +141,12 @@ static bool tables(model_node_t *node, uint16_t attr, uint32_t mod, bool set, ui
 
 static bool pkeys(model_node_t *node, unsigned port, unsigned block, bool set, uint8_t *body)
 {
-    if (port > node->nports || (block + 1) * 32 > MODEL_PKEYS)
+    if (port > node->nports || (block + 1) * 32 > MODEL_PKEYS) {
         return false;
-    if (set)
+    }
+    if (set) {
         memcpy(node->ports[port].pkeys + block * 64, body, 64);
+    }
     memcpy(body, node->ports[port].pkeys + block * 64, 64);
     return true;
 }
@@ -159,11 +166,13 @@ static bool handle(model_node_t *node, uint8_t in_port, const uint8_t *mad, uint
         snprintf((char *)body, 64, "%s-%lx", node->sw ? "switch" : "host", node->guid);
         return true;
     case MCSM_PORT_INFO:
-        if (mod > node->nports)
+        if (mod > node->nports) {
             return false;
+        }
         port_info(node, mod, set, body);
-        if (node->m_key != mcsm_get64(mad, MCSM_SMP_MKEY) && body[MCSM_PI_LMC] >> 6 > 0)
+        if (node->m_key != mcsm_get64(mad, MCSM_SMP_MKEY) && body[MCSM_PI_LMC] >> 6 > 0) {
             mcsm_put64(body, MCSM_PI_MKEY, 0);
+        }
         return true;
     case MCSM_SM_INFO:
         return false; /* managers answer by themselves */
@@ -190,8 +199,9 @@ static bool has_key(const model_node_t *node, const uint8_t *mad)
 {
     const uint8_t *info = node->ports[node->sw ? 0 : 1].info;
 
-    if (node->m_key == 0 || node->m_key == mcsm_get64(mad, MCSM_SMP_MKEY))
+    if (node->m_key == 0 || node->m_key == mcsm_get64(mad, MCSM_SMP_MKEY)) {
         return true;
+    }
     return mad[MCSM_MAD_METHOD] != MCSM_SET && info[MCSM_PI_LMC] >> 6 < 2;
 }
 
@@ -200,8 +210,9 @@ static void post(model_manager_t *manager, const mcsm_addr_t *from, const uint8_
 {
     model_packet_t *packet = calloc(1, sizeof(*packet) + length);
 
-    if (packet == NULL)
+    if (packet == NULL) {
         abort();
+    }
     packet->to = *from;
     packet->error = error;
     packet->length = length;
@@ -226,8 +237,9 @@ static int find_node(const model_manager_t *manager, const uint8_t *mad, uint8_t
         uint8_t out = mad[MCSM_SMP_PATH + i];
         int peer = out <= MODEL_PORTS ? model->nodes[at].ports[out].peer : -1;
 
-        if (peer < 0)
+        if (peer < 0) {
             return -1;
+        }
         *in_port = model->nodes[at].ports[out].peer_port;
         at = peer;
     }
@@ -241,8 +253,9 @@ static void send_to_manager(model_manager_t *sender, int host, const uint8_t *ma
     model_manager_t *receiver = sender->model->managers[host];
     mcsm_addr_t from = {.lid = 0xffff, .qpn = sender->host, .agent = mad[MCSM_MAD_CLASS]};
 
-    if (mad[MCSM_MAD_METHOD] == MCSM_SET)
+    if (mad[MCSM_MAD_METHOD] == MCSM_SET) {
         memcpy(sender->order, mad, MCSM_MAD_SIZE);
+    }
     if (receiver == NULL || receiver->deaf) {
         from.qpn = host;
         post(sender, &from, mad, MCSM_MAD_SIZE, true);
@@ -273,19 +286,23 @@ static int send_packet(void *arg, const mcsm_addr_t *to, const uint8_t *mad, siz
     manager->repressed += mad[MCSM_MAD_METHOD] == MCSM_TRAP_REPRESS;
     if (mcsm_get16(mad, MCSM_MAD_ATTR) == MCSM_SM_INFO && (mad[MCSM_MAD_METHOD] & MCSM_RESPONSE)) {
         memcpy(manager->sm_info, mad, MCSM_MAD_SIZE);
-        if (to->lid == 0xffff && model->managers[to->qpn] != NULL)
+        if (to->lid == 0xffff && model->managers[to->qpn] != NULL) {
             post(model->managers[to->qpn], to, mad, MCSM_MAD_SIZE, false);
+        }
         return 0;
     }
-    if (mad[MCSM_MAD_CLASS] != MCSM_CLASS_SMP_DIRECT || (mad[MCSM_MAD_METHOD] & MCSM_RESPONSE))
+    if (mad[MCSM_MAD_CLASS] != MCSM_CLASS_SMP_DIRECT || (mad[MCSM_MAD_METHOD] & MCSM_RESPONSE)) {
         return 0;
+    }
     at = find_node(manager, mad, &in_port);
     node = at < 0 ? NULL : &model->nodes[at];
-    if (node != NULL)
+    if (node != NULL) {
         node->smps++;
+    }
     if (node == NULL || happens(model, model->loss) || !has_key(node, mad)) {
-        if (node != NULL)
+        if (node != NULL) {
             node->violations += !has_key(node, mad);
+        }
         post(manager, to, mad, MCSM_MAD_SIZE, true);
         return 0;
     }
@@ -294,14 +311,16 @@ static int send_packet(void *arg, const mcsm_addr_t *to, const uint8_t *mad, siz
         return 0;
     }
     memcpy(answer, mad, sizeof(answer));
-    if (!handle(node, in_port, mad, answer + MCSM_SMP_BODY))
+    if (!handle(node, in_port, mad, answer + MCSM_SMP_BODY)) {
         mcsm_put16(answer, MCSM_MAD_STATUS, 0x801c);
-    else
+    } else {
         mcsm_put16(answer, MCSM_MAD_STATUS, 0x8000);
+    }
     answer[MCSM_MAD_METHOD] = MCSM_GET | MCSM_RESPONSE;
     if (happens(model, model->mutate)) {
-        for (int i = rand_r(&model->seed) % 8; i >= 0; i--)
+        for (int i = rand_r(&model->seed) % 8; i >= 0; i--) {
             answer[MCSM_MAD_ATTR + rand_r(&model->seed) % 112] = rand_r(&model->seed);
+        }
     }
     post(manager, to, answer, sizeof(answer), false);
     return 0;
@@ -353,8 +372,9 @@ model_manager_t *model_manager_new(model_t *model, int host, const char *text)
     char path[] = "/tmp/mcsm-model-XXXXXX";
     int fd = mkstemp(path);
 
-    if (manager == NULL || fd < 0 || write(fd, text, strlen(text)) < 0)
+    if (manager == NULL || fd < 0 || write(fd, text, strlen(text)) < 0) {
         abort();
+    }
     close(fd);
     manager->config = mcsm_config_read(path, stderr);
     unlink(path);
@@ -362,8 +382,9 @@ model_manager_t *model_manager_new(model_t *model, int host, const char *text)
         free(manager);
         return NULL;
     }
-    if (mcsm_keys_complete(manager->config) < 0)
+    if (mcsm_keys_complete(manager->config) < 0) {
         abort();
+    }
     manager->model = model;
     model->managers[host] = manager;
     mcsm_put32(model->nodes[host].ports[1].info, MCSM_PI_CAPABILITY, MCSM_CAP_IS_SM);
@@ -378,8 +399,9 @@ model_manager_t *model_manager_new(model_t *model, int host, const char *text)
 
 void model_manager_free(model_manager_t *manager)
 {
-    if (manager == NULL)
+    if (manager == NULL) {
         return;
+    }
     manager->model->managers[manager->host] = NULL;
     mcsm_sa_free(manager->sa);
     mcsm_sm_free(manager->sm);
@@ -401,12 +423,14 @@ static void deliver(model_manager_t *manager, const mcsm_addr_t *from, const uin
 {
     bool sa = mad[MCSM_MAD_CLASS] == MCSM_CLASS_SA;
 
-    if (mcsm_mads_receive(sa ? manager->reports : manager->smps, mad, error))
+    if (mcsm_mads_receive(sa ? manager->reports : manager->smps, mad, error)) {
         return;
-    if (sa)
+    }
+    if (sa) {
         mcsm_sa_receive(manager->sa, from, mad, MCSM_MAD_SIZE);
-    else
+    } else {
         mcsm_sm_receive(manager->sm, from, mad);
+    }
 }
 
 static void take(model_manager_t *manager)
@@ -414,8 +438,9 @@ static void take(model_manager_t *manager)
     model_packet_t *packet = manager->inbox;
 
     manager->inbox = packet->next;
-    if (manager->inbox == NULL)
+    if (manager->inbox == NULL) {
         manager->inbox_end = &manager->inbox;
+    }
     deliver(manager, &packet->to, packet->mad, packet->error);
     free(packet);
 }
@@ -428,8 +453,9 @@ void model_deliver(model_manager_t *manager, const mcsm_addr_t *from, const uint
 static bool packets_wait(const model_t *model)
 {
     for (int host = 0; host < model->count; host++) {
-        if (model->managers[host] != NULL && model->managers[host]->inbox != NULL)
+        if (model->managers[host] != NULL && model->managers[host]->inbox != NULL) {
             return true;
+        }
     }
     return false;
 }
@@ -440,14 +466,17 @@ void model_run(model_manager_t *manager, int rounds)
 
     for (int i = 0; i < rounds; i++) {
         for (int host = 0; host < model->count; host++) {
-            while (model->managers[host] != NULL && model->managers[host]->inbox != NULL)
+            while (model->managers[host] != NULL && model->managers[host]->inbox != NULL) {
                 take(model->managers[host]);
+            }
         }
         mcsm_sm_run(manager->sm, mcsm_now());
-        if (packets_wait(model))
+        if (packets_wait(model)) {
             continue;
-        if (manager->sm->sweep.phase == MCSM_PHASE_IDLE)
+        }
+        if (manager->sm->sweep.phase == MCSM_PHASE_IDLE) {
             return;
+        }
         /* No answer will come for requests in flight: let them time out. */
         mcsm_mads_tick(manager->smps, mcsm_now() + 1000);
     }
@@ -461,8 +490,9 @@ int model_sa(model_manager_t *manager, uint16_t from_lid, uint8_t method, uint16
 
     mcsm_put16(mad, MCSM_MAD_ATTR, attr);
     mcsm_put64(mad, MCSM_SA_COMPONENTS, mask);
-    if (data != NULL)
+    if (data != NULL) {
         memcpy(mad + MCSM_SA_DATA, data, MCSM_SA_DATA_SIZE);
+    }
     free(manager->answer);
     manager->answer = NULL;
     mcsm_sa_receive(manager->sa, &from, mad, sizeof(mad));
@@ -479,16 +509,19 @@ int model_route(const model_t *model, int from, uint16_t lid, int *hops)
         const model_node_t *node = &model->nodes[at];
         uint8_t out = node->sw ? lid < MODEL_LIDS ? node->lft[lid] : MCSM_DROP : 1;
 
-        if (mcsm_get16(node->ports[node->sw ? 0 : 1].info, MCSM_PI_LID) == lid)
+        if (mcsm_get16(node->ports[node->sw ? 0 : 1].info, MCSM_PI_LID) == lid) {
             break;
+        }
         if (out == 0 || out > node->nports || node->ports[out].peer < 0 ||
             mcsm_lo(node->ports[out].info, MCSM_PI_STATE_LO) != MCSM_STATE_ACTIVE ||
-            (at != from && !node->sw))
+            (at != from && !node->sw)) {
             return -1;
+        }
         at = node->ports[out].peer;
     }
-    if (hops != NULL)
+    if (hops != NULL) {
         *hops = steps;
+    }
     return steps < MODEL_NODES ? at : -1;
 }
 
@@ -497,15 +530,19 @@ static int spread(const model_t *model, int at, uint8_t in_port, uint16_t mlid, 
 {
     const model_node_t *node = &model->nodes[at];
 
-    if (depth > MODEL_NODES)
+    if (depth > MODEL_NODES) {
         return -1;
+    }
     received[at]++;
     for (int p = 1; node->sw && p <= node->nports; p++) {
-        if (p == in_port || !(node->mft[mlid - MCSM_MLID_MIN] >> p & 1) || node->ports[p].peer < 0)
+        if (p == in_port || !(node->mft[mlid - MCSM_MLID_MIN] >> p & 1) ||
+            node->ports[p].peer < 0) {
             continue;
+        }
         if (spread(model, node->ports[p].peer, node->ports[p].peer_port, mlid, received,
-                   depth + 1) < 0)
+                   depth + 1) < 0) {
             return -1;
+        }
     }
     return 0;
 }

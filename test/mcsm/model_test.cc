@@ -20,10 +20,12 @@ class Model : public testing::Test
     {
         mcsm_log_set_level(MCSM_LOG_ERROR);
         model_start(&model);
-        for (int i = 0; i < 4; i++)
+        for (int i = 0; i < 4; i++) {
             model_add(&model, 0x100 + i, true, 8); /* s0 s1 t0 t1 */
-        for (int i = 0; i < 4; i++)
+        }
+        for (int i = 0; i < 4; i++) {
             model_add(&model, 0x200 + 16 * i, false, 1); /* h0 h1 k0 k1 */
+        }
         model_link(&model, 0, 1, 4, 1);
         model_link(&model, 1, 1, 5, 1);
         model_link(&model, 2, 1, 6, 1);
@@ -96,13 +98,15 @@ TEST_F(Model, ManagersStayInsideTheirBorders)
 {
     start_a();
     EXPECT_GT(model.nodes[1].smps, 0u);
-    for (int node : {2, 3, 6, 7})
+    for (int node : {2, 3, 6, 7}) {
         EXPECT_EQ(0u, model.nodes[node].smps);
+    }
     resweep(a);
     mcsm_sm_light(a->sm);
     model_run(a, 1000);
-    for (int node : {2, 3, 6, 7})
+    for (int node : {2, 3, 6, 7}) {
         EXPECT_EQ(0u, model.nodes[node].smps);
+    }
 }
 
 TEST_F(Model, EveryPairIsReachedOverBothClusters)
@@ -111,12 +115,13 @@ TEST_F(Model, EveryPairIsReachedOverBothClusters)
     start_b();
     resweep(a); /* the border links become active when both sides are armed */
     resweep(b);
-    for (int from = 4; from < 8; from++)
+    for (int from = 4; from < 8; from++) {
         for (int to = 0; to < 8; to++) {
             if (to != from) {
                 EXPECT_EQ(to, model_route(&model, from, lid(to), nullptr)) << from << " to " << to;
             }
         }
+    }
     EXPECT_EQ(1, lid(0));
     EXPECT_EQ(100, lid(2));
 }
@@ -152,8 +157,9 @@ TEST_F(Model, RestartedManagerKeepsLidsAndRoutes)
     start_a();
     EXPECT_EQ(lids[2], lid(4));
     EXPECT_EQ(lids[3], lid(5));
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 2; i++) {
         EXPECT_EQ(0, memcmp(before[i].lft, model.nodes[i].lft, sizeof(before[i].lft)));
+    }
 }
 
 TEST_F(Model, WrongMKeyIsNamedAndTheRestGoesOn)
@@ -184,8 +190,9 @@ TEST_F(Model, LossOfAThird)
 {
     model.loss = 33;
     start_a();
-    for (int i = 0; i < 20 && a->sm->sweep.incomplete; i++)
+    for (int i = 0; i < 20 && a->sm->sweep.incomplete; i++) {
         resweep(a);
+    }
     model.loss = 0;
     resweep(a);
     EXPECT_EQ(5, model_route(&model, 4, lid(5), nullptr));
@@ -209,8 +216,9 @@ TEST_F(Model, DrainedLinkCarriesNothing)
     start_a();
     EXPECT_EQ(0, mcsm_sm_drain(a->sm, 0x100, 2, true));
     model_run(a, 10000);
-    for (int i = 1; i < 200; i++)
+    for (int i = 1; i < 200; i++) {
         EXPECT_NE(2, model.nodes[0].lft[i]);
+    }
     EXPECT_EQ(5, model_route(&model, 4, lid(5), nullptr));
     EXPECT_EQ(0, mcsm_sm_drain(a->sm, 0x100, 2, false));
     EXPECT_LT(mcsm_sm_drain(a->sm, 0x100, 2, false), 0);
@@ -254,8 +262,9 @@ TEST_F(Model, TrapIsRepressedAndStartsASweep)
         model_run(a, 10000);
     }
     EXPECT_EQ(5u, a->repressed);
-    for (int i = 0; i < 5; i++)
+    for (int i = 0; i < 5; i++) {
         EXPECT_EQ(1u, a->sm->stats.traps[i]);
+    }
     /* One from another cluster is neither answered nor acted on. */
     from.lid = 150;
     mcsm_put16(mad, MCSM_SMP_BODY + 6, 150);

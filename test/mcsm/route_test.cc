@@ -52,12 +52,15 @@ class Net
     {
         for (int steps = 0; steps <= graph->count; steps++) {
             uint8_t out = tables[from][1000 + host];
-            if (out == MCSM_DROP)
+            if (out == MCSM_DROP) {
                 return -1;
-            if (from == at[host] && graph->sw[from].ports[out].peer < 0)
+            }
+            if (from == at[host] && graph->sw[from].ports[out].peer < 0) {
                 return steps;
-            if (graph->sw[from].ports[out].peer < 0)
+            }
+            if (graph->sw[from].ports[out].peer < 0) {
                 return -1;
+            }
             from = graph->sw[from].ports[out].peer;
         }
         return -1;
@@ -76,15 +79,18 @@ class Net
 
 static void random_links(Net &net, int count, std::mt19937 &draw)
 {
-    for (int i = 1; i < count; i++)
+    for (int i = 1; i < count; i++) {
         net.link(i, draw() % i);
+    }
     for (int i = 0; i < count; i++) {
         int a = draw() % count, b = draw() % count;
-        if (a != b)
+        if (a != b) {
             net.link(a, b);
+        }
     }
-    for (int i = 0; i < count; i++)
+    for (int i = 0; i < count; i++) {
         net.host(draw() % count);
+    }
 }
 
 TEST(MinHop, ShortestOnRandomFabrics)
@@ -95,31 +101,38 @@ TEST(MinHop, ShortestOnRandomFabrics)
         Net net(count, 64);
         random_links(net, count, draw);
         net.route(MCSM_ENGINE_MINHOP);
-        for (int from = 0; from < count; from++)
-            for (size_t host = 0; host < net.at.size(); host++)
+        for (int from = 0; from < count; from++) {
+            for (size_t host = 0; host < net.at.size(); host++) {
                 ASSERT_EQ(net.distance(from, net.at[host]), net.hops(from, host))
                     << "seed " << seed;
+            }
+        }
     }
 }
 
 TEST(MinHop, FatTreeIsBalanced)
 {
     Net net(8); /* leaves 0-3, spines 4-7 */
-    for (int leaf = 0; leaf < 4; leaf++)
-        for (int spine = 4; spine < 8; spine++)
+    for (int leaf = 0; leaf < 4; leaf++) {
+        for (int spine = 4; spine < 8; spine++) {
             net.link(leaf, spine);
-    for (int leaf = 0; leaf < 4; leaf++)
-        for (int i = 0; i < 4; i++)
+        }
+    }
+    for (int leaf = 0; leaf < 4; leaf++) {
+        for (int i = 0; i < 4; i++) {
             net.host(leaf);
+        }
+    }
     net.route(MCSM_ENGINE_MINHOP);
     /* 12 foreign hosts reach 4 hosts of a leaf over 4 links: 12 pairs on each. */
-    for (int leaf = 0; leaf < 4; leaf++)
+    for (int leaf = 0; leaf < 4; leaf++) {
         for (int p = 1; p <= 4; p++) {
             const mcsm_gport_t &port = net.graph->sw[leaf].ports[p];
             int down = net.graph->sw[port.peer].first_link + port.peer_port;
             EXPECT_EQ(12u, net.graph->load[net.graph->sw[leaf].first_link + p]);
             EXPECT_EQ(12u, net.graph->load[down]);
         }
+    }
 }
 
 TEST(UpDown, ReachesAllAndHasNoCreditLoop)
@@ -130,10 +143,12 @@ TEST(UpDown, ReachesAllAndHasNoCreditLoop)
         Net net(count, 64);
         random_links(net, count, draw);
         net.route(MCSM_ENGINE_UPDN);
-        for (int from = 0; from < count; from++)
-            for (size_t host = 0; host < net.at.size(); host++)
+        for (int from = 0; from < count; from++) {
+            for (size_t host = 0; host < net.at.size(); host++) {
                 ASSERT_GE(net.hops(from, host), net.distance(from, net.at[host]))
                     << "seed " << seed;
+            }
+        }
         ASSERT_EQ(0, mcsm_credit_loop(net.graph, nullptr, 0)) << "seed " << seed;
     }
 }
@@ -144,7 +159,7 @@ TEST(UpDown, NeverUpAfterDown)
     Net net(12, 64);
     random_links(net, 12, draw);
     net.route(MCSM_ENGINE_UPDN);
-    for (int from = 0; from < 12; from++)
+    for (int from = 0; from < 12; from++) {
         for (size_t host = 0; host < net.at.size(); host++) {
             bool down = false;
             for (int at = from; at != net.at[host];) {
@@ -155,6 +170,7 @@ TEST(UpDown, NeverUpAfterDown)
                 at = to;
             }
         }
+    }
 }
 
 TEST(CreditLoop, RingOfMinHop)
@@ -163,8 +179,9 @@ TEST(CreditLoop, RingOfMinHop)
     for (int i = 0; i < 6; i++) {
         net.link_at(i, 1, (i + 1) % 6, 2);
     }
-    for (int i = 0; i < 6; i++)
+    for (int i = 0; i < 6; i++) {
         net.host(i);
+    }
     net.route(MCSM_ENGINE_MINHOP);
     EXPECT_GT(mcsm_credit_loop(net.graph, nullptr, 0), 0);
     net.route(MCSM_ENGINE_UPDN);
@@ -177,13 +194,15 @@ TEST(CreditLoop, TorusOfDor)
 {
     for (int n : {3, 4, 5}) {
         Net net(n * n);
-        for (int y = 0; y < n; y++)
+        for (int y = 0; y < n; y++) {
             for (int x = 0; x < n; x++) {
                 net.link_at(y * n + x, 1, y * n + (x + 1) % n, 2);
                 net.link_at(y * n + x, 3, (y + 1) % n * n + x, 4);
             }
-        for (int i = 0; i < n * n; i++)
+        }
+        for (int i = 0; i < n * n; i++) {
             net.host(i);
+        }
         net.config.dimension_count = 2;
         net.config.dimensions[0] = {{1, 2}, 2};
         net.config.dimensions[1] = {{3, 4}, 2};
@@ -196,9 +215,11 @@ TEST(CreditLoop, TorusOfDor)
             ASSERT_EQ(mcsm_graph_owner(net.graph, circle[(i + 1) % length]),
                       net.graph->sw[owner].ports[port].peer);
         }
-        for (int from = 0; from < n * n; from++)
-            for (int to = 0; to < n * n; to++)
+        for (int from = 0; from < n * n; from++) {
+            for (int to = 0; to < n * n; to++) {
                 ASSERT_EQ(net.distance(from, to), net.hops(from, to));
+            }
+        }
         net.route(MCSM_ENGINE_UPDN);
         EXPECT_EQ(0, mcsm_credit_loop(net.graph, nullptr, 0));
     }
@@ -216,33 +237,42 @@ static void dor_dimensions(mcsm_config_t *config, int n)
 TEST(Dor, HypercubeInTheOrderOfDimensions)
 {
     Net net(16);
-    for (int i = 0; i < 16; i++)
-        for (int d = 0; d < 4; d++)
-            if (!(i >> d & 1))
+    for (int i = 0; i < 16; i++) {
+        for (int d = 0; d < 4; d++) {
+            if (!(i >> d & 1)) {
                 net.link_at(i, d + 1, i | 1 << d, d + 1);
-    for (int i = 0; i < 16; i++)
+            }
+        }
+    }
+    for (int i = 0; i < 16; i++) {
         net.host(i);
+    }
     dor_dimensions(&net.config, 4);
     net.route(MCSM_ENGINE_DOR);
-    for (int from = 0; from < 16; from++)
+    for (int from = 0; from < 16; from++) {
         for (int to = 0; to < 16; to++) {
             ASSERT_EQ(__builtin_popcount(from ^ to), net.hops(from, to));
             if (from != to) {
                 ASSERT_EQ(__builtin_ctz(from ^ to) + 1, net.tables[from][1000 + to]);
             }
         }
+    }
     EXPECT_EQ(0, mcsm_credit_loop(net.graph, nullptr, 0));
 }
 
 TEST(Dor, ConfiguredOrderIsUsed)
 {
     Net net(4);
-    for (int i = 0; i < 4; i++)
-        for (int d = 0; d < 2; d++)
-            if (!(i >> d & 1))
+    for (int i = 0; i < 4; i++) {
+        for (int d = 0; d < 2; d++) {
+            if (!(i >> d & 1)) {
                 net.link_at(i, d + 1, i | 1 << d, d + 1);
-    for (int i = 0; i < 4; i++)
+            }
+        }
+    }
+    for (int i = 0; i < 4; i++) {
         net.host(i);
+    }
     net.config.dimension_count = 2;
     net.config.dimensions[0] = {{2}, 1};
     net.config.dimensions[1] = {{1}, 1};
@@ -264,10 +294,12 @@ TEST(Transit, EvenAndStable)
 {
     bool alive[4] = {true, true, true, true};
     int count[4] = {};
-    for (size_t n = 0; n < 1000; n++)
+    for (size_t n = 0; n < 1000; n++) {
         count[mcsm_transit_choice(n, alive, 4)]++;
-    for (int i = 0; i < 4; i++)
+    }
+    for (int i = 0; i < 4; i++) {
         EXPECT_EQ(250, count[i]);
+    }
     alive[1] = false;
     int moved[4] = {};
     for (size_t n = 0; n < 1200; n++) {

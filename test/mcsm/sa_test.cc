@@ -105,8 +105,9 @@ TEST_F(Sa, TableOfManySegments)
         mcsm_put16(data, 0, lid(node));
         ASSERT_EQ(0, request(2, MCSM_GET, MCSM_SA_NODE, 1));
         int found = 0;
-        for (size_t at = 0; at < table.size(); at += step)
+        for (size_t at = 0; at < table.size(); at += step) {
             found += memcmp(&table[at], record(), 108) == 0;
+        }
         EXPECT_EQ(1, found) << "node " << node;
     }
 }

@@ -47,8 +47,9 @@ static void shape(cluster_t *cluster, int index, int lids)
     cluster->middles = pods_of(cluster) * DOWN;
     cluster->tops = pods_of(cluster) > 1 ? DOWN * DOWN / 2 : DOWN;
     cluster->lids = switches_of(cluster) + cluster->hosts;
-    if (pods_of(cluster) == 1)
+    if (pods_of(cluster) == 1) {
         cluster->tops = 0, cluster->lids = switches_of(cluster) + cluster->hosts;
+    }
 }
 
 static void link_tree(const cluster_t *cluster, mcsm_graph_t *graph)
@@ -56,9 +57,10 @@ static void link_tree(const cluster_t *cluster, mcsm_graph_t *graph)
     for (int leaf = 0; leaf < cluster->leaves; leaf++) {
         int pod = leaf / DOWN;
 
-        for (int i = 0; i < DOWN; i++)
+        for (int i = 0; i < DOWN; i++) {
             mcsm_graph_link(graph, leaf, DOWN + 1 + i, cluster->leaves + pod * DOWN + i,
                             1 + leaf % DOWN);
+        }
     }
     for (int middle = 0; cluster->tops > 0 && middle < cluster->middles; middle++) {
         int pod = middle / DOWN, place = middle % DOWN;
@@ -89,11 +91,13 @@ static int add_targets(const cluster_t *clusters, int own, mcsm_graph_t *graph)
     bool alive[CABLES] = {true, true, true, true};
     uint8_t port;
 
-    for (int i = 0; i < switches && status == 0; i++)
+    for (int i = 0; i < switches && status == 0; i++) {
         status = mcsm_graph_target(graph, i, 0, cluster->first_lid + i, false);
-    for (int i = 0; i < cluster->hosts && status == 0; i++)
+    }
+    for (int i = 0; i < cluster->hosts && status == 0; i++) {
         status = mcsm_graph_target(graph, i / DOWN, 1 + i % DOWN, cluster->first_lid + switches + i,
                                    false);
+    }
     for (int other = 0; other < CLUSTERS && status == 0; other++) {
         for (unsigned lid = 0; other != own && lid < clusters[other].lids && status == 0; lid++) {
             int cable = mcsm_transit_choice(lid, alive, CABLES);
@@ -111,10 +115,12 @@ static void dump_lft(FILE *out, uint64_t guid, const uint8_t *lft, unsigned top)
 
     fprintf(out, "lft 0x%016lx", guid);
     for (unsigned lid = 2; lid <= top + 1; lid++) {
-        if (lid <= top && lft[lid] == lft[from])
+        if (lid <= top && lft[lid] == lft[from]) {
             continue;
-        if (lft[from] != MCSM_DROP)
+        }
+        if (lft[from] != MCSM_DROP) {
             fprintf(out, " %u-%u:%u", from, lid - 1, lft[from]);
+        }
         from = lid;
     }
     fputc('\n', out);
@@ -150,18 +156,20 @@ static int dump(const char *directory, const cluster_t *clusters, int own,
     }
     fprintf(out, "mcsm-dump 1\ncluster c%d %u %u\n", own, cluster->first_lid,
             cluster->first_lid + cluster->lids - 1);
-    for (int i = 0; i < graph->count; i++)
+    for (int i = 0; i < graph->count; i++) {
         fprintf(out, "node switch 0x%016lx %u \"c%d-s%d\"\nlid 0x%016lx 0 0x%016lx %u\n",
                 guid_of(cluster, i), graph->sw[i].nports, own, i, guid_of(cluster, i),
                 guid_of(cluster, i), cluster->first_lid + i);
+    }
     dump_hosts(out, cluster);
     for (int i = 0; i < graph->count; i++) {
         for (int p = 1; p <= graph->sw[i].nports; p++) {
             const mcsm_gport_t *end = &graph->sw[i].ports[p];
 
-            if (end->peer > i)
+            if (end->peer > i) {
                 fprintf(out, "link 0x%016lx %d 0x%016lx %u\n", guid_of(cluster, i), p,
                         guid_of(cluster, end->peer), end->peer_port);
+            }
         }
         dump_lft(out, guid_of(cluster, i), graph->sw[i].lft, graph->lid_top);
     }
@@ -199,23 +207,28 @@ static double route(const cluster_t *clusters, int own, const char *directory)
     memset(nports, 2 * DOWN, cluster->leaves);
     graph = mcsm_graph_new(count, nports);
     free(nports);
-    if (graph == NULL)
+    if (graph == NULL) {
         return -1;
+    }
     link_tree(cluster, graph);
-    if (add_targets(clusters, own, graph) < 0)
+    if (add_targets(clusters, own, graph) < 0) {
         return -1;
+    }
     for (int i = 0; i < count; i++) {
         graph->sw[i].guid = guid_of(cluster, i);
         graph->sw[i].hosts = i < cluster->leaves ? DOWN : 0;
         graph->sw[i].lft = malloc((graph->lid_top / 64 + 1) * 64);
-        if (graph->sw[i].lft == NULL)
+        if (graph->sw[i].lft == NULL) {
             return -1;
+        }
     }
     seconds = mcsm_route(graph, &config) < 0 ? -1 : now() - start;
-    if (directory != NULL && dump(directory, clusters, own, graph) < 0)
+    if (directory != NULL && dump(directory, clusters, own, graph) < 0) {
         seconds = -1;
-    for (int i = 0; i < count; i++)
+    }
+    for (int i = 0; i < count; i++) {
         free(graph->sw[i].lft);
+    }
     mcsm_graph_free(graph);
     return seconds;
 }
@@ -235,9 +248,9 @@ int main(int argc, char **argv)
         int share = lids / CLUSTERS;
 
         /* As many hosts as leave room for their switches. */
-        do
+        do {
             shape(&clusters[i], i, share);
-        while (clusters[i].lids > lids / CLUSTERS && share-- > 20);
+        } while (clusters[i].lids > lids / CLUSTERS && share-- > 20);
         clusters[i].first_lid = next;
         next += clusters[i].lids;
         switches += switches_of(&clusters[i]);

@@ -32,8 +32,9 @@ static void save(void)
     FILE *out = path ? fopen(path, "w") : NULL;
     route_t *route, *next;
 
-    if (out == NULL)
+    if (out == NULL) {
         return;
+    }
     HASH_ITER(hh, routes, route, next)
     fprintf(out, "%s %lu\n", route->ports[0] ? route->ports : ",", route->count);
     fclose(out);
@@ -53,13 +54,15 @@ static void count(const uint8_t *mad)
     route_t *route;
     size_t length = 0;
 
-    for (int i = 1; i <= mad[HOP_COUNT] && i < 64; i++)
+    for (int i = 1; i <= mad[HOP_COUNT] && i < 64; i++) {
         length += snprintf(ports + length, sizeof(ports) - length, "%u,", mad[INITIAL_PATH + i]);
+    }
     HASH_FIND_STR(routes, ports, route);
     if (route == NULL) {
         route = calloc(1, sizeof(*route));
-        if (route == NULL)
+        if (route == NULL) {
             abort();
+        }
         strcpy(route->ports, ports);
         HASH_ADD_STR(routes, ports, route);
     }
@@ -80,9 +83,11 @@ int umad_send(int port, int agent, void *umad, int length, int timeout, int retr
         *(void **)&real = dlsym(RTLD_NEXT, "umad_send");
         atexit(save);
     }
-    if (mad[1] == CLASS_DIRECT)
+    if (mad[1] == CLASS_DIRECT) {
         count(mad);
-    if (loss != NULL && rand_r(&seed) % 100 < atoi(loss))
+    }
+    if (loss != NULL && rand_r(&seed) % 100 < atoi(loss)) {
         return 0;
+    }
     return real(port, agent, umad, length, timeout, retries);
 }

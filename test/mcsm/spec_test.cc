@@ -79,8 +79,9 @@ class Spec : public testing::Test
         mcsm_put16(data, 40, 0xffff);
         data[48] = 0x20 | state;
         int status = request(node, MCSM_SET, MCSM_SA_MC_MEMBER, mask | 0x13087);
-        if (status == 0)
+        if (status == 0) {
             mlid = mcsm_get16(record(), 36);
+        }
         model_run(manager, 10000);
         return status;
     }
@@ -95,8 +96,9 @@ class Spec : public testing::Test
     int keys_of(int node, int port)
     {
         int count = 0;
-        for (int i = 0; i < MODEL_PKEYS; i++)
+        for (int i = 0; i < MODEL_PKEYS; i++) {
             count += pkey(node, port, i) != 0;
+        }
         return count;
     }
     void link_speed(int host, uint8_t width, uint8_t speed, uint8_t extended)
@@ -126,7 +128,7 @@ TEST(Rate, AllWidthsAndSpeeds)
     const int speeds[][3] = {{1, 0, 2500},  {2, 0, 5000},  {4, 0, 10000}, {4, 1, 14000},
                              {4, 2, 25000}, {4, 4, 50000}, {4, 8, 100000}};
     int checked = 0;
-    for (auto width : widths)
+    for (auto width : widths) {
         for (auto speed : speeds) {
             int total = width[1] * speed[2];
             EXPECT_EQ((unsigned)total, mcsm_link_speed(width[0], speed[0], speed[1]));
@@ -134,6 +136,7 @@ TEST(Rate, AllWidthsAndSpeeds)
             EXPECT_EQ(code->second, mcsm_rate_code(total)) << total;
             checked++;
         }
+    }
     EXPECT_EQ(35, checked);
     for (auto [speed, code] : codes) {
         EXPECT_EQ(code, mcsm_rate_code(speed));
@@ -370,8 +373,9 @@ TEST_F(Spec, SubscriptionsByQpAndProducer)
     model_deliver(manager, &from, mad);
     EXPECT_EQ(1u, mcsm_sa_stats(manager->sa)->reports);
     /* A burst of link errors is repressed, and handed on ten times in a second. */
-    for (int i = 0; i < 100; i++)
+    for (int i = 0; i < 100; i++) {
         model_deliver(manager, &from, mad);
+    }
     EXPECT_LE(mcsm_sa_stats(manager->sa)->reports, 21u);
     EXPECT_EQ(102u, manager->repressed);
 }
@@ -405,10 +409,13 @@ TEST_F(Spec, RecordMasks)
 /* What another manager left is removed: keys beyond the first block, and those of switch ports. */
 TEST_F(Spec, PKeyTablesAreOwnedWhole)
 {
-    for (int node = 0; node <= 10; node++)
-        for (int port = 1; port <= model.nodes[node].nports; port++)
-            for (int i = 1; i <= 40; i++)
+    for (int node = 0; node <= 10; node++) {
+        for (int port = 1; port <= model.nodes[node].nports; port++) {
+            for (int i = 1; i <= 40; i++) {
                 mcsm_put16(model.nodes[node].ports[port].pkeys, 2 * i, 0x8100 + i);
+            }
+        }
+    }
     std::string partition = "[partition x]\npkey = 0x105\nfull = all\n";
     start(partition);
     EXPECT_EQ(2, keys_of(2, 1));
@@ -429,9 +436,10 @@ TEST_F(Spec, PKeyTablesAreOwnedWhole)
 TEST_F(Spec, FortyPartitions)
 {
     std::string text;
-    for (int i = 1; i <= 40; i++)
+    for (int i = 1; i <= 40; i++) {
         text += "[partition p" + std::to_string(i) + "]\npkey = " + std::to_string(i) +
                 "\nfull = all\n";
+    }
     start(text);
     EXPECT_EQ(41, keys_of(2, 1));
     EXPECT_EQ(41, keys_of(0, 2));

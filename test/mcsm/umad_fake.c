@@ -124,7 +124,8 @@ int umad_recv(int port, void *umad, int *length, int timeout)
         umad_fake.next += status >= 0;
     }
     pthread_mutex_unlock(&umad_fake.mutex);
-    if (status == -ETIMEDOUT && timeout > 0)
+    if (status == -ETIMEDOUT && timeout > 0) {
         usleep(1000);
+    }
     return status;
 }

@@ -36,8 +36,9 @@ class Umad : public testing::Test
         std::vector<size_t> lengths;
         while (lengths.size() < count) {
             pollfd readable = {mcsm_umad_fd(umad), POLLIN, 0};
-            if (poll(&readable, 1, 60000) != 1)
+            if (poll(&readable, 1, 60000) != 1) {
                 break;
+            }
             for (mcsm_packet_t *packet = mcsm_umad_take(umad), *next; packet; packet = next) {
                 next = packet->next;
                 lengths.push_back(packet->length);

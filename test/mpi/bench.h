@@ -12,8 +12,8 @@ struct bench {
     size_t length;
     size_t count;
     size_t warmup; /**< minimum number of untimed messages */
-    int    repeats;
-    int    ranks; /**< so many take part; 0: all */
+    int repeats;
+    int ranks; /**< so many take part; 0: all */
     /** Do `count` messages of `length` bytes, and return the seconds they took. `buffer` has two
      * times `length` bytes for each rank that takes part. */
     double (*run)(const struct job *job, char *buffer, size_t length, size_t count);

@@ -13,8 +13,8 @@ enum { TAG = 7, WINDOW = 16 };
 /* Mostly short, as in real programs; every sixteenth long enough for a rendezvous. */
 static size_t length_of(size_t sequence)
 {
-    static const size_t lengths[] = {0, 8, 40, 200, 1, 1000, 112, 4096, 64, 16, 8000, 96, 2, 500,
-                                     33, 150000};
+    static const size_t lengths[] = {0,  8,  40,   200, 1, 1000, 112, 4096,
+                                     64, 16, 8000, 96,  2, 500,  33,  150000};
 
     return lengths[sequence % (sizeof(lengths) / sizeof(lengths[0]))];
 }
@@ -34,8 +34,8 @@ static void send_all(struct job *job, size_t messages)
         slot = i % WINDOW;
         MPI_Wait(&requests[slot], MPI_STATUS_IGNORE);
         fill(buffers + slot * MAX_LENGTH, length_of(i), seed_of((uint64_t)job->rank, i, 1));
-        MPI_Isend(buffers + slot * MAX_LENGTH, (int)length_of(i), MPI_BYTE, 0, TAG,
-                  MPI_COMM_WORLD, &requests[slot]);
+        MPI_Isend(buffers + slot * MAX_LENGTH, (int)length_of(i), MPI_BYTE, 0, TAG, MPI_COMM_WORLD,
+                  &requests[slot]);
     }
     MPI_Waitall(WINDOW, requests, MPI_STATUSES_IGNORE);
     free(buffers);

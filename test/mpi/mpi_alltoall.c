@@ -33,9 +33,13 @@ int main(int argc, char **argv)
     /* In the first lap of a transport's queue, each call touches new pages of the queue in every
      * rank, which takes several times as long as the call itself. glex changes from SR to ER after
      * 64 messages of a peer. */
-    static const struct bench bench = {
-        .length = 8, .count = 20, .warmup = 100, .repeats = 5, .ranks = 0, .run = run,
-        .print = print};
+    static const struct bench bench = {.length = 8,
+                                       .count = 20,
+                                       .warmup = 100,
+                                       .repeats = 5,
+                                       .ranks = 0,
+                                       .run = run,
+                                       .print = print};
 
     return bench_main(argc, argv, &bench);
 }

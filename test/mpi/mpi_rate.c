@@ -14,9 +14,12 @@ static void print(const struct job *job, size_t length, size_t count, double bes
 
 int main(int argc, char **argv)
 {
-    static const struct bench bench = {
-        .length = 8, .count = 100000, .repeats = 11, .ranks = 2, .run = bench_stream,
-        .print = print};
+    static const struct bench bench = {.length = 8,
+                                       .count = 100000,
+                                       .repeats = 11,
+                                       .ranks = 2,
+                                       .run = bench_stream,
+                                       .print = print};
 
     return bench_main(argc, argv, &bench);
 }

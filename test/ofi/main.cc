@@ -6,10 +6,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-namespace {
+namespace
+{
 
-class Fabric : public testing::Environment {
-public:
+class Fabric : public testing::Environment
+{
+  public:
     Fabric()
     {
         const std::string name = "ofi-test-" + std::to_string(getpid());
@@ -43,7 +45,7 @@ public:
         EXPECT_NE(access(path_.c_str(), F_OK), 0) << path_ << " was left behind";
     }
 
-private:
+  private:
     std::string path_;
     pid_t cleaner_ = -1;
     int end_[2];

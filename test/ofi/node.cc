@@ -22,7 +22,8 @@ Node::Node(const Wish &wish)
     hints->domain_attr->threading = wish.threading;
     hints->tx_attr->op_flags = wish.tx_op_flags;
     hints->fabric_attr->prov_name = strdup("glex");
-    int ret = fi_getinfo(FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION), nullptr, nullptr, 0, hints, &info);
+    int ret = fi_getinfo(FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION), nullptr, nullptr, 0, hints,
+                         &info);
     fi_freeinfo(hints);
     check(ret, "fi_getinfo");
     check(fi_fabric(info->fabric_attr, &fabric, nullptr), "fi_fabric");

@@ -33,7 +33,7 @@ struct Wish {
     fi_wait_obj wait_obj = FI_WAIT_NONE;
     fi_av_type av_type = FI_AV_UNSPEC;
     size_t cq_size = 0;
-    uint64_t cq_flags = 0; /* FI_SELECTIVE_COMPLETION */
+    uint64_t cq_flags = 0;     /* FI_SELECTIVE_COMPLETION */
     bool count_remote = false; /* counters of remote reads and writes are bound */
 };
 
@@ -47,8 +47,9 @@ struct Done {
     size_t olen;
 };
 
-class Node {
-public:
+class Node
+{
+  public:
     explicit Node(const Wish &wish = Wish());
     ~Node();
     Node(const Node &) = delete;
@@ -88,8 +89,9 @@ Done next_done(Node &node, std::initializer_list<Node *> nodes);
 std::vector<char> pattern(size_t length, unsigned seed);
 
 /** Two nodes that know each other. */
-class Pair : public testing::Test {
-protected:
+class Pair : public testing::Test
+{
+  protected:
     void open(const Wish &wish = Wish())
     {
         a.reset(new Node(wish));

@@ -7,12 +7,15 @@
 #include <rdma/fi_atomic.h>
 #include <type_traits>
 
-namespace {
+namespace
+{
 
 /* ---- the model ---- */
 
-template <typename T> struct IsComplex : std::false_type {};
-template <typename T> struct IsComplex<std::complex<T>> : std::true_type {};
+template <typename T> struct IsComplex : std::false_type {
+};
+template <typename T> struct IsComplex<std::complex<T>> : std::true_type {
+};
 
 /* What the operation makes of a value; false: there is no such operation for the datatype */
 template <typename T> bool model(fi_op op, T &v, T o, T c)
@@ -20,13 +23,30 @@ template <typename T> bool model(fi_op op, T &v, T o, T c)
     const T zero{};
 
     switch (op) {
-    case FI_LOR: v = v != zero || o != zero ? T(1) : T(0); return true;
-    case FI_LAND: v = v != zero && o != zero ? T(1) : T(0); return true;
-    case FI_LXOR: v = (v != zero) != (o != zero) ? T(1) : T(0); return true;
-    case FI_ATOMIC_READ: return true;
-    case FI_ATOMIC_WRITE: v = o; return true;
-    case FI_CSWAP: if (c == v) { v = o; } return true;
-    case FI_CSWAP_NE: if (c != v) { v = o; } return true;
+    case FI_LOR:
+        v = v != zero || o != zero ? T(1) : T(0);
+        return true;
+    case FI_LAND:
+        v = v != zero && o != zero ? T(1) : T(0);
+        return true;
+    case FI_LXOR:
+        v = (v != zero) != (o != zero) ? T(1) : T(0);
+        return true;
+    case FI_ATOMIC_READ:
+        return true;
+    case FI_ATOMIC_WRITE:
+        v = o;
+        return true;
+    case FI_CSWAP:
+        if (c == v) {
+            v = o;
+        }
+        return true;
+    case FI_CSWAP_NE:
+        if (c != v) {
+            v = o;
+        }
+        return true;
     case FI_SUM:
     case FI_PROD:
         if constexpr (std::is_integral<T>::value) { /* wraps around */
@@ -41,22 +61,52 @@ template <typename T> bool model(fi_op op, T &v, T o, T c)
     }
     if constexpr (!IsComplex<T>::value) {
         switch (op) {
-        case FI_MIN: v = std::min(v, o); return true;
-        case FI_MAX: v = std::max(v, o); return true;
-        case FI_CSWAP_LE: if (c <= v) { v = o; } return true;
-        case FI_CSWAP_LT: if (c < v) { v = o; } return true;
-        case FI_CSWAP_GE: if (c >= v) { v = o; } return true;
-        case FI_CSWAP_GT: if (c > v) { v = o; } return true;
-        default: break;
+        case FI_MIN:
+            v = std::min(v, o);
+            return true;
+        case FI_MAX:
+            v = std::max(v, o);
+            return true;
+        case FI_CSWAP_LE:
+            if (c <= v) {
+                v = o;
+            }
+            return true;
+        case FI_CSWAP_LT:
+            if (c < v) {
+                v = o;
+            }
+            return true;
+        case FI_CSWAP_GE:
+            if (c >= v) {
+                v = o;
+            }
+            return true;
+        case FI_CSWAP_GT:
+            if (c > v) {
+                v = o;
+            }
+            return true;
+        default:
+            break;
         }
     }
     if constexpr (std::is_integral<T>::value) {
         switch (op) {
-        case FI_BOR: v = T(v | o); return true;
-        case FI_BAND: v = T(v & o); return true;
-        case FI_BXOR: v = T(v ^ o); return true;
-        case FI_MSWAP: v = T((o & c) | (v & ~c)); return true;
-        default: break;
+        case FI_BOR:
+            v = T(v | o);
+            return true;
+        case FI_BAND:
+            v = T(v & o);
+            return true;
+        case FI_BXOR:
+            v = T(v ^ o);
+            return true;
+        case FI_MSWAP:
+            v = T((o & c) | (v & ~c));
+            return true;
+        default:
+            break;
         }
     }
     return false;
@@ -66,12 +116,14 @@ enum Kind { BASE, FETCH, COMPARE };
 
 bool is_of(Kind kind, fi_op op)
 {
-    return op >= FI_CSWAP ? kind == COMPARE :
-           op == FI_ATOMIC_READ ? kind == FETCH : kind == BASE || kind == FETCH;
+    return op >= FI_CSWAP       ? kind == COMPARE :
+           op == FI_ATOMIC_READ ? kind == FETCH :
+                                  kind == BASE || kind == FETCH;
 }
 
-class Atomic : public Pair {
-protected:
+class Atomic : public Pair
+{
+  protected:
     void open_atomic(uint64_t tx_op_flags = 0)
     {
         Wish wish;
@@ -93,7 +145,7 @@ protected:
 
     int is_valid(Kind kind, fi_datatype type, fi_op op, size_t *count)
     {
-        return kind == BASE ? fi_atomicvalid(a->ep, type, op, count) :
+        return kind == BASE  ? fi_atomicvalid(a->ep, type, op, count) :
                kind == FETCH ? fi_fetch_atomicvalid(a->ep, type, op, count) :
                                fi_compare_atomicvalid(a->ep, type, op, count);
     }
@@ -104,11 +156,10 @@ protected:
         return go([&] {
             return kind == BASE ?
                        fi_atomic(a->ep, o, count, nullptr, b_of_a, addr, key, type, op, context) :
-                   kind == FETCH ?
-                       fi_fetch_atomic(a->ep, o, count, nullptr, result, nullptr, b_of_a, addr, key,
-                                       type, op, context) :
-                       fi_compare_atomic(a->ep, o, count, nullptr, c, nullptr, result, nullptr,
-                                         b_of_a, addr, key, type, op, context);
+                   kind == FETCH ? fi_fetch_atomic(a->ep, o, count, nullptr, result, nullptr,
+                                                   b_of_a, addr, key, type, op, context) :
+                                   fi_compare_atomic(a->ep, o, count, nullptr, c, nullptr, result,
+                                                     nullptr, b_of_a, addr, key, type, op, context);
         });
     }
 
@@ -135,24 +186,31 @@ protected:
         bool there = is_of(kind, op) && model(op, probe, unused, unused);
         EXPECT_EQ(there ? 0 : -FI_EOPNOTSUPP, is_valid(kind, type, op, &max)) << type << " " << op;
         EXPECT_EQ(there ? 0 : -FI_EOPNOTSUPP, fi_query_atomic(a->domain, type, op, &attr, flags));
-        for (T &v : memory) { v = value<T>(); }
-        for (T &v : o) { v = value<T>(); }
-        for (T &v : c) { v = value<T>(); }
+        for (T &v : memory) {
+            v = value<T>();
+        }
+        for (T &v : o) {
+            v = value<T>();
+        }
+        for (T &v : c) {
+            v = value<T>();
+        }
         if (!there) {
-            EXPECT_EQ(-FI_EOPNOTSUPP, call(kind, o.data(), c.data(), result.data(), count, 0, type, op));
+            EXPECT_EQ(-FI_EOPNOTSUPP,
+                      call(kind, o.data(), c.data(), result.data(), count, 0, type, op));
             return;
         }
         EXPECT_EQ(max, attr.count);
         EXPECT_EQ(sizeof(T), attr.size);
         ASSERT_GE(max, count);
         expose(memory.data(), memory.size() * sizeof(T));
-        std::vector<T> expected = memory, before(memory.begin() + long(at),
-                                                 memory.begin() + long(at + count));
+        std::vector<T> expected = memory,
+                       before(memory.begin() + long(at), memory.begin() + long(at + count));
         for (size_t i = 0; i < count; i++) {
             model(op, expected[at + i], o[i], c[i]);
         }
-        ASSERT_EQ(0, call(kind, o.data(), c.data(), result.data(), count,
-                          (uint64_t)&memory[at], type, op, &type));
+        ASSERT_EQ(0, call(kind, o.data(), c.data(), result.data(), count, (uint64_t)&memory[at],
+                          type, op, &type));
         Done done = next(*a);
         EXPECT_EQ(0, done.err);
         EXPECT_EQ(&type, done.context);
@@ -216,7 +274,8 @@ TEST_F(Atomic, LengthsAndPlaces)
         ASSERT_EQ(0, call(FETCH, ones.data(), nullptr, old.data(), max, addr, FI_INT32, FI_SUM));
         EXPECT_EQ(0, next(*a).err);
         EXPECT_EQ(0, memcmp(memory.data() + at, ones.data(), max * 4));
-        EXPECT_EQ(std::vector<int32_t>(max), std::vector<int32_t>(old.begin(), old.begin() + long(max)));
+        EXPECT_EQ(std::vector<int32_t>(max),
+                  std::vector<int32_t>(old.begin(), old.begin() + long(max)));
         EXPECT_EQ(0, memory[at + 4 * max]);
     }
     EXPECT_EQ(-FI_EMSGSIZE, call(FETCH, ones.data(), nullptr, old.data(), max + 1,
@@ -237,8 +296,10 @@ TEST_F(Atomic, PiecesInjectAndMessages)
     expose(memory, sizeof(memory));
     remote.key = key;
     uint64_t injected[4] = {10, 20, 30, 40};
-    ASSERT_EQ(0, go([&] { return fi_inject_atomic(a->ep, injected, 4, b_of_a, (uint64_t)memory, key,
-                                                  FI_UINT64, FI_SUM); }));
+    ASSERT_EQ(0, go([&] {
+                  return fi_inject_atomic(a->ep, injected, 4, b_of_a, (uint64_t)memory, key,
+                                          FI_UINT64, FI_SUM);
+              }));
     std::fill(injected, injected + 4, 7);
     ASSERT_TRUE(wait([&] { return __atomic_load_n(&memory[3], __ATOMIC_ACQUIRE) == 44; }));
     msg.msg_iov = out;
@@ -248,8 +309,10 @@ TEST_F(Atomic, PiecesInjectAndMessages)
     msg.rma_iov_count = 1;
     msg.datatype = FI_UINT64;
     msg.op = FI_CSWAP;
-    ASSERT_EQ(0, go([&] { return fi_compare_atomicmsg(a->ep, &msg, compare, nullptr, 1, in, nullptr, 2,
-                                                      FI_INJECT); }));
+    ASSERT_EQ(0, go([&] {
+                  return fi_compare_atomicmsg(a->ep, &msg, compare, nullptr, 1, in, nullptr, 2,
+                                              FI_INJECT);
+              }));
     EXPECT_EQ(0, next(*a).err);
     EXPECT_EQ(std::vector<uint64_t>({11, 22, 33, 44}), std::vector<uint64_t>(old, old + 4));
     EXPECT_EQ(std::vector<uint64_t>({10, 22, 30, 40}), std::vector<uint64_t>(memory, memory + 4));
@@ -341,17 +404,23 @@ TEST_F(Atomic, CountersOfSeveralInitiators)
     ASSERT_EQ(0, fi_ep_bind(a->ep, &cntr->fid, FI_READ));
     for (int i = 0; i < ROUNDS; i++) {
         ASSERT_EQ(0, retry({a.get(), b.get(), &c}, [&] {
-            return fi_fetch_atomic(a->ep, &one, 1, nullptr, &seen[size_t(2 * i)], nullptr, b_of_a,
-                                   (uint64_t)&memory, key, FI_UINT64, FI_SUM, nullptr); }));
+                      return fi_fetch_atomic(a->ep, &one, 1, nullptr, &seen[size_t(2 * i)], nullptr,
+                                             b_of_a, (uint64_t)&memory, key, FI_UINT64, FI_SUM,
+                                             nullptr);
+                  }));
         ASSERT_EQ(0, retry({a.get(), b.get(), &c}, [&] {
-            return fi_fetch_atomic(c.ep, &one, 1, nullptr, &seen[size_t(2 * i + 1)], nullptr, b_of_c,
-                                   (uint64_t)&memory, key, FI_UINT64, FI_SUM, nullptr); }));
+                      return fi_fetch_atomic(c.ep, &one, 1, nullptr, &seen[size_t(2 * i + 1)],
+                                             nullptr, b_of_c, (uint64_t)&memory, key, FI_UINT64,
+                                             FI_SUM, nullptr);
+                  }));
     }
-    ASSERT_TRUE(wait_for({a.get(), b.get(), &c}, [&] {
-        return a->done.size() == ROUNDS && c.done.size() == ROUNDS; }));
+    ASSERT_TRUE(wait_for({a.get(), b.get(), &c},
+                         [&] { return a->done.size() == ROUNDS && c.done.size() == ROUNDS; }));
     EXPECT_EQ(uint64_t(ROUNDS), fi_cntr_read(cntr));
     std::sort(seen.begin(), seen.end());
-    for (uint64_t i = 0; i < 2 * ROUNDS; i++) { expected.push_back(i); }
+    for (uint64_t i = 0; i < 2 * ROUNDS; i++) {
+        expected.push_back(i);
+    }
     EXPECT_EQ(expected, seen);
     EXPECT_EQ(uint64_t(2 * ROUNDS), memory);
     hide();

@@ -1,11 +1,13 @@
 /* Address vectors of both types: numbers, duplicates, what happens to them when they are removed. */
 #include "node.h"
 
-namespace {
+namespace
+{
 
 /* An address vector beside the one that the endpoint uses */
-class Av : public testing::TestWithParam<fi_av_type> {
-protected:
+class Av : public testing::TestWithParam<fi_av_type>
+{
+  protected:
     void open(uint64_t flags = 0)
     {
         fi_av_attr attr{};
@@ -63,7 +65,7 @@ protected:
     Node node;
     fid_av *av = nullptr;
 
-private:
+  private:
     size_t offset = 0;
 };
 
@@ -148,7 +150,8 @@ TEST_P(Av, EachAddressHasItsError)
     EXPECT_EQ(name, lookup(addrs[0]));
     EXPECT_EQ(name, lookup(addrs[2]));
     EXPECT_NE(addrs[0], addrs[2]);
-    EXPECT_EQ(2, fi_av_insert(av, names.data(), 3, nullptr, 0, nullptr)); /* nobody asks for numbers */
+    EXPECT_EQ(2,
+              fi_av_insert(av, names.data(), 3, nullptr, 0, nullptr)); /* nobody asks for numbers */
 }
 
 TEST_P(Av, ServicesAreAddressesInStrings)
@@ -169,11 +172,13 @@ TEST_P(Av, ServicesAreAddressesInStrings)
 INSTANTIATE_TEST_SUITE_P(Types, Av, testing::Values(FI_AV_TABLE, FI_AV_MAP, FI_AV_UNSPEC),
                          [](const testing::TestParamInfo<fi_av_type> &type) {
                              return type.param == FI_AV_TABLE ? "Table" :
-                                    type.param == FI_AV_MAP ? "Map" : "Unspecified";
+                                    type.param == FI_AV_MAP   ? "Map" :
+                                                                "Unspecified";
                          });
 
-class AvTraffic : public Pair, public testing::WithParamInterface<fi_av_type> {
-protected:
+class AvTraffic : public Pair, public testing::WithParamInterface<fi_av_type>
+{
+  protected:
     void open_av()
     {
         Wish wish;

@@ -5,9 +5,12 @@
 #include <poll.h>
 #include <thread>
 
-namespace {
+namespace
+{
 
-class Cq : public Pair {};
+class Cq : public Pair
+{
+};
 
 /* More completions than the queue was opened for: none is lost, and senders are held back */
 TEST_F(Cq, NoCompletionIsLost)
@@ -56,14 +59,14 @@ TEST_F(Cq, OverrunQueuesKeepTheirOrder)
     char buf[8];
 
     auto write = [&](int count) { /* a look finds the message, or another one that is not there */
-        for (int i = 0; i < count; i++) {
-            fi_msg_tagged msg{};
-            msg.addr = FI_ADDR_UNSPEC;
-            msg.tag = next_context % 2;
-            msg.context = &contexts[next_context];
-            ASSERT_EQ(0, fi_trecvmsg(b->ep, &msg, FI_PEEK));
-            expected.push_back(next_context++);
-        }
+                                  for (int i = 0; i < count; i++) {
+                                      fi_msg_tagged msg{};
+                                      msg.addr = FI_ADDR_UNSPEC;
+                                      msg.tag = next_context % 2;
+                                      msg.context = &contexts[next_context];
+                                      ASSERT_EQ(0, fi_trecvmsg(b->ep, &msg, FI_PEEK));
+                                      expected.push_back(next_context++);
+                                  }
     };
     auto read = [&](int count) {
         fi_cq_tagged_entry entry[3];
@@ -165,9 +168,10 @@ TEST_F(Cq, SleepersWake)
             continue;
         }
         std::thread sender([&] { /* alone with `a`, as another process would be */
-            std::this_thread::sleep_for(std::chrono::microseconds(i * 20 % 700));
-            while (fi_tinject(a->ep, "wake up", 8, b_of_a, 1) == -FI_EAGAIN) {
-            }
+                                 std::this_thread::sleep_for(
+                                     std::chrono::microseconds(i * 20 % 700));
+                                 while (fi_tinject(a->ep, "wake up", 8, b_of_a, 1) == -FI_EAGAIN) {
+                                 }
         });
         ssize_t ret = fi_cq_sread(b->cq, &entry, 1, nullptr, 60000);
         sender.join();

@@ -7,11 +7,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-namespace {
+namespace
+{
 
 /* A process with a node, made before this process has any thread or NIC of its own */
-class Child {
-public:
+class Child
+{
+  public:
     Child()
     {
         EXPECT_EQ(0, pipe(up));
@@ -59,7 +61,7 @@ public:
 
     std::vector<char> name;
 
-private:
+  private:
     static volatile sig_atomic_t leaving;
 
     /* Echo one message; announce a long one that stays; then progress until told to leave */
@@ -77,8 +79,8 @@ private:
         fi_trecv(node.ep, buf, 8, nullptr, FI_ADDR_UNSPEC, 1, 0, nullptr);
         next_done(node, {&node});
         retry({&node}, [&] { return fi_tinject(node.ep, buf, 8, addr, 2); });
-        retry({&node}, [&] { return fi_tsend(node.ep, big.data(), big.size(), nullptr, addr, 3,
-                                             nullptr); });
+        retry({&node},
+              [&] { return fi_tsend(node.ep, big.data(), big.size(), nullptr, addr, 3, nullptr); });
         while (!leaving) {
             node.poll();
             usleep(100);
@@ -91,7 +93,9 @@ private:
 
 volatile sig_atomic_t Child::leaving;
 
-class Death : public testing::TestWithParam<int> {};
+class Death : public testing::TestWithParam<int>
+{
+};
 
 TEST_P(Death, EverythingToThatPeerEnds)
 {
@@ -109,8 +113,9 @@ TEST_P(Death, EverythingToThatPeerEnds)
     ASSERT_EQ(echo, next_done(a, {&a}).context);
     ASSERT_EQ(0, fi_trecv(a.ep, never, 8, nullptr, dead, 77, 0, never));
     ASSERT_EQ(0, fi_trecv(a.ep, any, 8, nullptr, FI_ADDR_UNSPEC, 77, 0, any));
-    ASSERT_EQ(0, retry({&a}, [&] { return fi_tsend(a.ep, big.data(), big.size(), nullptr, dead, 88,
-                                                   big.data()); }));
+    ASSERT_EQ(0, retry({&a}, [&] {
+                  return fi_tsend(a.ep, big.data(), big.size(), nullptr, dead, 88, big.data());
+              }));
     for (int i = 0; i < 1000; i++) {
         a.poll();
     }
@@ -190,8 +195,8 @@ TEST(DeathInSilence, EndsAtomicOperations)
     ASSERT_EQ(0, retry({&a}, [&] { return fi_tinject(a.ep, "1234567", 8, dead, 1); }));
     ASSERT_EQ(echo, next_done(a, {&a}).context);
     child.stop();
-    ASSERT_EQ(0, fi_fetch_atomic(a.ep, &one, 1, nullptr, &old, nullptr, dead, 0, 1, FI_UINT64, FI_SUM,
-                                 &one));
+    ASSERT_EQ(0, fi_fetch_atomic(a.ep, &one, 1, nullptr, &old, nullptr, dead, 0, 1, FI_UINT64,
+                                 FI_SUM, &one));
     ASSERT_EQ(0, fi_atomic(a.ep, &one, 1, nullptr, other, 0, 1, FI_UINT64, FI_SUM, &old));
     for (int i = 0; i < 1000; i++) {
         a.poll();

@@ -10,7 +10,8 @@
 #include <tuple>
 #include <unistd.h>
 
-namespace {
+namespace
+{
 
 enum How { CLOSES, IS_KILLED };
 enum Where { UNEXPECTED, QUEUED, ANNOUNCED };
@@ -18,8 +19,9 @@ enum When { BEFORE, AFTER };
 
 /* A process with a node that sends two messages of tag 5 when it is asked to. Made before this process
  * has a NIC of its own. */
-class Sender {
-public:
+class Sender
+{
+  public:
     explicit Sender(size_t bytes) : length(bytes)
     {
         EXPECT_EQ(0, pipe(up));
@@ -72,7 +74,7 @@ public:
 
     std::vector<char> name;
 
-private:
+  private:
     void live()
     {
         Wish wish;
@@ -109,7 +111,9 @@ private:
     int up[2], down[2];
 };
 
-class Gone : public testing::TestWithParam<std::tuple<How, Where, bool, When>> {};
+class Gone : public testing::TestWithParam<std::tuple<How, Where, bool, When>>
+{
+};
 
 TEST_P(Gone, DeliveredStaysDelivered)
 {

@@ -3,7 +3,8 @@
 
 #include <functional>
 
-namespace {
+namespace
+{
 
 int ask(const std::function<void(fi_info *)> &change, fi_info **info_p = nullptr)
 {
@@ -11,7 +12,8 @@ int ask(const std::function<void(fi_info *)> &change, fi_info **info_p = nullptr
 
     hints->fabric_attr->prov_name = strdup("glex");
     change(hints);
-    int ret = fi_getinfo(FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION), nullptr, nullptr, 0, hints, &info);
+    int ret = fi_getinfo(FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION), nullptr, nullptr, 0, hints,
+                         &info);
     fi_freeinfo(hints);
     if (info_p != nullptr) {
         *info_p = info;
@@ -77,8 +79,8 @@ TEST(Info, OnlyWhatIsAskedForIsSwitchedOn)
     EXPECT_FALSE(info->caps & (FI_MSG | FI_RMA | FI_SOURCE | FI_DIRECTED_RECV));
     EXPECT_EQ(0, info->domain_attr->mr_mode);
     fi_freeinfo(info);
-    ASSERT_EQ(0, ask([](fi_info *h) { h->domain_attr->mr_mode = FI_MR_VIRT_ADDR | FI_MR_LOCAL; },
-                     &info));
+    ASSERT_EQ(
+        0, ask([](fi_info *h) { h->domain_attr->mr_mode = FI_MR_VIRT_ADDR | FI_MR_LOCAL; }, &info));
     EXPECT_EQ(FI_MR_VIRT_ADDR, info->domain_attr->mr_mode);
     EXPECT_EQ(FI_PROGRESS_MANUAL, info->domain_attr->control_progress);
     fi_freeinfo(info);
@@ -98,12 +100,14 @@ TEST(Info, AnAddressGoesThroughAString)
 
     fi_av_straddr(node.av, name.data(), text, &length);
     EXPECT_EQ(strlen(text) + 1, length);
-    ASSERT_EQ(0, fi_getinfo(FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION), text, nullptr, 0, nullptr, &info));
+    ASSERT_EQ(0, fi_getinfo(FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION), text, nullptr, 0,
+                            nullptr, &info));
     ASSERT_EQ(name.size(), info->dest_addrlen);
     EXPECT_EQ(0, memcmp(name.data(), info->dest_addr, name.size()));
     fi_freeinfo(info);
     text[strlen(text) - 1] = 'x';
-    EXPECT_NE(0, fi_getinfo(FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION), text, nullptr, 0, nullptr, &info));
+    EXPECT_NE(0, fi_getinfo(FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION), text, nullptr, 0,
+                            nullptr, &info));
 }
 
 TEST(Info, WaitSetsAreRefused)

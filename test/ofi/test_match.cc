@@ -14,7 +14,8 @@ extern "C" {
 #include "core/gfi_match.h"
 }
 
-namespace {
+namespace
+{
 
 struct Recv {
     gfi_match_recv match{};
@@ -42,8 +43,9 @@ bool accepts(const gfi_match_recv &recv, uint64_t source, uint64_t tag)
            (recv.tag & ~recv.ignore) == (tag & ~recv.ignore);
 }
 
-class Match : public testing::Test {
-protected:
+class Match : public testing::Test
+{
+  protected:
     void SetUp() override
     {
         ASSERT_EQ(0, gfi_match_init(&match));
@@ -94,8 +96,8 @@ TEST_F(Match, TheEarliestReceiveWinsWhateverItsKind)
     struct Kind {
         uint64_t source, tag, ignore;
     };
-    const std::vector<Kind> kinds = {{7, 5, 0}, {GFI_ANY_SOURCE, 5, 0}, {7, 0, ~0ull},
-                                     {GFI_ANY_SOURCE, 0, ~0ull}, {7, 4, 1}};
+    const std::vector<Kind> kinds = {
+        {7, 5, 0}, {GFI_ANY_SOURCE, 5, 0}, {7, 0, ~0ull}, {GFI_ANY_SOURCE, 0, ~0ull}, {7, 4, 1}};
 
     for (const Kind &first : kinds) {
         for (const Kind &second : kinds) {
@@ -171,8 +173,8 @@ void against_model(unsigned seed, unsigned masks, unsigned values, int operation
                    !accepts(recv->match, (*expected)->match.source, (*expected)->match.tag)) {
                 ++expected;
             }
-            Msg *found = msg_of(gfi_match_find_msg(&match, recv->match.source, tag,
-                                                   recv->match.ignore));
+            Msg *found =
+                msg_of(gfi_match_find_msg(&match, recv->match.source, tag, recv->match.ignore));
             ASSERT_EQ(expected == unexpected.end() ? nullptr : expected->get(), found) << i;
             if (found != nullptr) {
                 gfi_match_remove_msg(&match, &found->match);

@@ -10,7 +10,8 @@
 #include <memory>
 #include <random>
 
-namespace {
+namespace
+{
 
 const unsigned kTags = 12;
 const uint64_t kIgnores[] = {0, 0, 3, ~0ull};
@@ -30,12 +31,14 @@ struct Posted {
 
     bool accepts(const Sent &sent) const
     {
-        return (source < 0 || source == (int)sent.sender) && (tag & ~ignore) == (sent.tag & ~ignore);
+        return (source < 0 || source == (int)sent.sender) &&
+               (tag & ~ignore) == (sent.tag & ~ignore);
     }
 };
 
-class Model : public testing::TestWithParam<unsigned> {
-protected:
+class Model : public testing::TestWithParam<unsigned>
+{
+  protected:
     void SetUp() override
     {
         Wish wish;
@@ -104,8 +107,9 @@ protected:
         sent->tag = random() % kTags;
         sent->words.assign(random() % 6 == 0 ? kLong / 8 : 1 + random() % 20, number++);
         ASSERT_EQ(0, retry({peers[i], b.get()}, [&] {
-            return fi_tsend(peers[i]->ep, sent->words.data(), sent->words.size() * 8, nullptr, to[i],
-                            sent->tag, nullptr); }));
+                      return fi_tsend(peers[i]->ep, sent->words.data(), sent->words.size() * 8,
+                                      nullptr, to[i], sent->tag, nullptr);
+                  }));
         auto it = posted.begin();
         while (it != posted.end() && !(*it)->accepts(*sent)) {
             ++it;

@@ -5,9 +5,12 @@
 #include <cstdlib>
 #include <set>
 
-namespace {
+namespace
+{
 
-class Msg : public Pair {};
+class Msg : public Pair
+{
+};
 
 TEST_F(Msg, AllCallsSend)
 {
@@ -81,8 +84,8 @@ TEST_F(Msg, ABufferForSeveralMessages)
     int context;
 
     ASSERT_EQ(0, fi_setopt(&b->ep->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &min, sizeof(min)));
-    ASSERT_EQ(0, fi_getopt(&b->ep->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &value,
-                           &value_length));
+    ASSERT_EQ(
+        0, fi_getopt(&b->ep->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &value, &value_length));
     EXPECT_EQ(min, value);
     msg.msg_iov = &iov;
     msg.iov_count = 1;
@@ -100,8 +103,9 @@ TEST_F(Msg, ABufferForSeveralMessages)
             ASSERT_EQ(0, fi_recvmsg(b->ep, &msg, FI_MULTI_RECV));
         }
         for (const std::vector<char> &data : sent) {
-            ASSERT_EQ(0, go([&] { return fi_send(a->ep, data.data(), data.size(), nullptr, b_of_a,
-                                                 nullptr); }));
+            ASSERT_EQ(0, go([&] {
+                          return fi_send(a->ep, data.data(), data.size(), nullptr, b_of_a, nullptr);
+                      }));
         }
         if (!expected) {
             settle();
@@ -124,7 +128,8 @@ TEST_F(Msg, ABufferForSeveralMessages)
         }
         /* 44150 bytes are used, 15850 are left: one more makes it too little */
         std::vector<char> last = pattern(7000, 1);
-        ASSERT_EQ(0, go([&] { return fi_send(a->ep, last.data(), 7000, nullptr, b_of_a, nullptr); }));
+        ASSERT_EQ(0,
+                  go([&] { return fi_send(a->ep, last.data(), 7000, nullptr, b_of_a, nullptr); }));
         Done done = next(*b);
         EXPECT_EQ(7000u, done.len);
         EXPECT_TRUE(done.flags & FI_MULTI_RECV);
@@ -186,7 +191,8 @@ TEST_F(Msg, AnEndpointTalksToItself)
         std::vector<char> data = pattern(length, 1), got(length);
 
         ASSERT_EQ(0, fi_recv(a->ep, got.data(), length, nullptr, FI_ADDR_UNSPEC, nullptr));
-        ASSERT_EQ(0, go([&] { return fi_send(a->ep, data.data(), length, nullptr, self, nullptr); }));
+        ASSERT_EQ(0,
+                  go([&] { return fi_send(a->ep, data.data(), length, nullptr, self, nullptr); }));
         EXPECT_EQ(0, next(*a).err);
         EXPECT_EQ(0, next(*a).err);
         EXPECT_EQ(data, got);
@@ -201,17 +207,20 @@ TEST_F(Msg, EndpointsAreClosedInTheMiddle)
 
     ASSERT_EQ(0, fi_recv(b->ep, got.data(), 100, nullptr, FI_ADDR_UNSPEC, nullptr));
     ASSERT_EQ(0, fi_trecv(a->ep, got.data(), 100, nullptr, FI_ADDR_UNSPEC, 1, 1, nullptr));
-    ASSERT_EQ(0, go([&] { return fi_tsend(a->ep, data.data(), 100000, nullptr, b_of_a, 9, nullptr); }));
+    ASSERT_EQ(
+        0, go([&] { return fi_tsend(a->ep, data.data(), 100000, nullptr, b_of_a, 9, nullptr); }));
     ASSERT_EQ(0, go([&] { return fi_tsend(b->ep, data.data(), 50, nullptr, a_of_b, 9, nullptr); }));
     settle();
 }
 
-class MultiRecv : public Pair {
-protected:
+class MultiRecv : public Pair
+{
+  protected:
     void open_multi(size_t min)
     {
         open();
-        ASSERT_EQ(0, fi_setopt(&b->ep->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &min, sizeof(min)));
+        ASSERT_EQ(
+            0, fi_setopt(&b->ep->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &min, sizeof(min)));
     }
 
     void post(std::vector<char> &buffer)
@@ -227,11 +236,13 @@ protected:
     }
 
     /* A message of `length`; the part of it that was received must lie at `place` */
-    void expect(size_t length, std::vector<char> &buffer, size_t place, size_t received, bool is_last)
+    void expect(size_t length, std::vector<char> &buffer, size_t place, size_t received,
+                bool is_last)
     {
         std::vector<char> data = pattern(length, (unsigned)(length + place));
 
-        ASSERT_EQ(0, go([&] { return fi_send(a->ep, data.data(), length, nullptr, b_of_a, nullptr); }));
+        ASSERT_EQ(
+            0, go([&] { return fi_send(a->ep, data.data(), length, nullptr, b_of_a, nullptr); }));
         Done done = next(*b);
         EXPECT_EQ(&buffer, done.context);
         EXPECT_EQ(received < length ? FI_ETRUNC : 0, done.err);
@@ -349,8 +360,9 @@ TEST_F(Msg, TooLongMessagesAreTruncated)
             if (expected) {
                 ASSERT_EQ(0, fi_recvv(b->ep, pieces, nullptr, 2, FI_ADDR_UNSPEC, &got));
             }
-            ASSERT_EQ(0, go([&] { return fi_send(a->ep, data.data(), length, nullptr, b_of_a,
-                                                 nullptr); }));
+            ASSERT_EQ(0, go([&] {
+                          return fi_send(a->ep, data.data(), length, nullptr, b_of_a, nullptr);
+                      }));
             settle();
             if (!expected) {
                 ASSERT_EQ(0, fi_recvv(b->ep, pieces, nullptr, 2, FI_ADDR_UNSPEC, &got));

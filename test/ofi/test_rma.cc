@@ -3,10 +3,12 @@
 
 #include <algorithm>
 
-namespace {
+namespace
+{
 
-class Rma : public Pair, public testing::WithParamInterface<int> {
-protected:
+class Rma : public Pair, public testing::WithParamInterface<int>
+{
+  protected:
     void open_rma(uint64_t tx_op_flags = 0)
     {
         Wish wish;
@@ -17,10 +19,11 @@ protected:
 
     void expose(std::vector<char> &memory, uint64_t access, uint64_t key = 11)
     {
-        ASSERT_EQ(0, fi_mr_reg(b->domain, memory.data(), memory.size(), access, 0, key, 0, &mr,
-                               nullptr));
+        ASSERT_EQ(
+            0, fi_mr_reg(b->domain, memory.data(), memory.size(), access, 0, key, 0, &mr, nullptr));
         base = b->info->domain_attr->mr_mode & (FI_MR_VIRT_ADDR | MR_BASIC) ?
-                   (uint64_t)memory.data() : 0;
+                   (uint64_t)memory.data() :
+                   0;
     }
 
     void hide()
@@ -37,19 +40,24 @@ TEST_P(Rma, AllLengthsBothWays)
     open_rma();
     std::vector<char> memory(2000000);
     expose(memory, FI_REMOTE_READ | FI_REMOTE_WRITE);
-    for (size_t length : {size_t(0), size_t(1), size_t(8), size_t(100), size_t(9000), size_t(1999000)}) {
+    for (size_t length :
+         {size_t(0), size_t(1), size_t(8), size_t(100), size_t(9000), size_t(1999000)}) {
         std::vector<char> data = pattern(length, 5), got(length);
         int context;
 
-        ASSERT_EQ(0, go([&] { return fi_write(a->ep, data.data(), length, nullptr, b_of_a, base + 7,
-                                              fi_mr_key(mr), &context); }));
+        ASSERT_EQ(0, go([&] {
+                      return fi_write(a->ep, data.data(), length, nullptr, b_of_a, base + 7,
+                                      fi_mr_key(mr), &context);
+                  }));
         Done done = next(*a);
         EXPECT_EQ(0, done.err);
         EXPECT_EQ((uint64_t)(FI_RMA | FI_WRITE), done.flags);
         EXPECT_EQ(&context, done.context);
         EXPECT_EQ(0, memcmp(memory.data() + 7, data.data(), length));
-        ASSERT_EQ(0, go([&] { return fi_read(a->ep, got.data(), length, nullptr, b_of_a, base + 7,
-                                             fi_mr_key(mr), &context); }));
+        ASSERT_EQ(0, go([&] {
+                      return fi_read(a->ep, got.data(), length, nullptr, b_of_a, base + 7,
+                                     fi_mr_key(mr), &context);
+                  }));
         done = next(*a);
         EXPECT_EQ(0, done.err);
         EXPECT_EQ((uint64_t)(FI_RMA | FI_READ), done.flags);
@@ -68,12 +76,15 @@ TEST_P(Rma, PiecesInjectAndMessages)
     fi_rma_iov remote = {base, 6000, fi_mr_key(mr)};
     fi_msg_rma msg{};
 
-    ASSERT_EQ(0, go([&] { return fi_inject_write(a->ep, sent.data(), 3000, b_of_a, base + 6000,
-                                                 fi_mr_key(mr)); }));
+    ASSERT_EQ(0, go([&] {
+                  return fi_inject_write(a->ep, sent.data(), 3000, b_of_a, base + 6000,
+                                         fi_mr_key(mr));
+              }));
     std::fill(sent.begin(), sent.end(), 'z');
     ASSERT_TRUE(wait([&] { return memcmp(memory.data() + 6000, data.data(), 3000) == 0; }));
-    ASSERT_EQ(0, go([&] { return fi_writev(a->ep, out, nullptr, 2, b_of_a, base, fi_mr_key(mr),
-                                           nullptr); }));
+    ASSERT_EQ(0, go([&] {
+                  return fi_writev(a->ep, out, nullptr, 2, b_of_a, base, fi_mr_key(mr), nullptr);
+              }));
     EXPECT_EQ(0, next(*a).err);
     EXPECT_EQ(0, memcmp(memory.data(), data.data(), 6000));
     msg.msg_iov = in;
@@ -99,8 +110,10 @@ TEST_P(Rma, WritesWithDataAreReported)
         std::vector<char> memory(100000), data = pattern(100000, 5);
         expose(memory, FI_REMOTE_WRITE);
         for (size_t length : {size_t(0), size_t(8), size_t(100000)}) {
-            ASSERT_EQ(0, go([&] { return fi_writedata(a->ep, data.data(), length, nullptr, 99 + length,
-                                                      b_of_a, base, fi_mr_key(mr), nullptr); }));
+            ASSERT_EQ(0, go([&] {
+                          return fi_writedata(a->ep, data.data(), length, nullptr, 99 + length,
+                                              b_of_a, base, fi_mr_key(mr), nullptr);
+                      }));
             Done done = next(*b);
             EXPECT_EQ(0, done.err);
             EXPECT_EQ((uint64_t)(FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA), done.flags);
@@ -136,16 +149,19 @@ TEST_P(Rma, WrongKeysAndPlaces)
     for (int round = 0; round < 2; round++) { /* the key is unknown in the first, known later */
         for (auto &one : wrong) {
             ASSERT_EQ(0, go([&] {
-                return one.is_write ? fi_write(a->ep, got.data(), one.length, nullptr, b_of_a,
-                                               one.addr, one.key, &one) :
-                                      fi_read(a->ep, got.data(), one.length, nullptr, b_of_a,
-                                              one.addr, one.key, &one); }));
+                          return one.is_write ? fi_write(a->ep, got.data(), one.length, nullptr,
+                                                         b_of_a, one.addr, one.key, &one) :
+                                                fi_read(a->ep, got.data(), one.length, nullptr,
+                                                        b_of_a, one.addr, one.key, &one);
+                      }));
             Done done = next(*a);
             EXPECT_EQ(one.err, done.err) << one.what;
             EXPECT_EQ(&one, done.context);
         }
-        ASSERT_EQ(0, go([&] { return fi_read(a->ep, got.data(), 1000, nullptr, b_of_a, base,
-                                             fi_mr_key(mr), nullptr); }));
+        ASSERT_EQ(0, go([&] {
+                      return fi_read(a->ep, got.data(), 1000, nullptr, b_of_a, base, fi_mr_key(mr),
+                                     nullptr);
+                  }));
         EXPECT_EQ(0, next(*a).err);
     }
     hide();
@@ -160,14 +176,16 @@ TEST_P(Rma, KeysAreForgottenWhenTheyAreClosed)
         std::vector<char> &memory = round % 2 ? second : first;
         expose(memory, FI_REMOTE_READ);
         uint64_t key = fi_mr_key(mr);
-        ASSERT_EQ(0, go([&] { return fi_read(a->ep, got.data(), 500, nullptr, b_of_a, base, key,
-                                             nullptr); }));
+        ASSERT_EQ(0, go([&] {
+                      return fi_read(a->ep, got.data(), 500, nullptr, b_of_a, base, key, nullptr);
+                  }));
         EXPECT_EQ(0, next(*a).err);
         EXPECT_EQ(memory, got);
         hide();
         settle();
-        ASSERT_EQ(0, go([&] { return fi_read(a->ep, got.data(), 500, nullptr, b_of_a, base, key,
-                                             nullptr); }));
+        ASSERT_EQ(0, go([&] {
+                      return fi_read(a->ep, got.data(), 500, nullptr, b_of_a, base, key, nullptr);
+                  }));
         EXPECT_EQ(FI_EKEYREJECTED, next(*a).err);
     }
 }
@@ -199,27 +217,40 @@ TEST_P(Rma, RefusedAccessesLeaveNoTrace)
     std::vector<char> memory = pattern(1000, 1), before = memory, got(2000, 'x'), untouched = got;
     fid_mr *own = nullptr;
     expose(memory, FI_REMOTE_WRITE);
-    ASSERT_EQ(0, fi_mr_reg(a->domain, got.data(), 2000, FI_REMOTE_WRITE | FI_REMOTE_READ, 0, 4712, 0, &own,
-                           nullptr));
+    ASSERT_EQ(0, fi_mr_reg(a->domain, got.data(), 2000, FI_REMOTE_WRITE | FI_REMOTE_READ, 0, 4712,
+                           0, &own, nullptr));
     uint64_t key = fi_mr_key(mr), wrong_key = key + 1000003;
     const std::vector<std::pair<int, std::function<ssize_t()>>> refused = {
-        {FI_EACCES, [&] { return fi_read(a->ep, got.data(), 8, nullptr, b_of_a, base, key, &key); }},
-        {FI_EINVAL, [&] { return fi_write(a->ep, got.data(), 8, nullptr, b_of_a, base - 4, key, &key); }},
-        {FI_EINVAL, [&] { return fi_write(a->ep, got.data(), 8, nullptr, b_of_a, base + 996, key, &key); }},
-        {FI_EINVAL, [&] { return fi_write(a->ep, got.data(), 8, nullptr, b_of_a, base - 8, key, &key); }},
-        {FI_EINVAL, [&] { return fi_write(a->ep, got.data(), 1001, nullptr, b_of_a, base, key, &key); }},
+        {FI_EACCES,
+         [&] { return fi_read(a->ep, got.data(), 8, nullptr, b_of_a, base, key, &key); }},
+        {FI_EINVAL,
+         [&] { return fi_write(a->ep, got.data(), 8, nullptr, b_of_a, base - 4, key, &key); }},
+        {FI_EINVAL,
+         [&] { return fi_write(a->ep, got.data(), 8, nullptr, b_of_a, base + 996, key, &key); }},
+        {FI_EINVAL,
+         [&] { return fi_write(a->ep, got.data(), 8, nullptr, b_of_a, base - 8, key, &key); }},
+        {FI_EINVAL,
+         [&] { return fi_write(a->ep, got.data(), 1001, nullptr, b_of_a, base, key, &key); }},
         {FI_EINVAL, /* the end lies before the beginning */
          [&] { return fi_write(a->ep, got.data(), 1000, nullptr, b_of_a, ~0ull - 3, key, &key); }},
         {FI_EINVAL,
-         [&] { return fi_writedata(a->ep, got.data(), 8, nullptr, 7, b_of_a, base + 993, key, &key); }},
+         [&] {
+             return fi_writedata(a->ep, got.data(), 8, nullptr, 7, b_of_a, base + 993, key, &key);
+         }},
         {FI_EINVAL, /* nothing, behind the end */
-         [&] { return fi_writedata(a->ep, nullptr, 0, nullptr, 7, b_of_a, base + 1001, key, &key); }},
+         [&] {
+             return fi_writedata(a->ep, nullptr, 0, nullptr, 7, b_of_a, base + 1001, key, &key);
+         }},
         {FI_EINVAL,
          [&] { return fi_writedata(a->ep, nullptr, 0, nullptr, 7, b_of_a, base - 1, key, &key); }},
         {FI_EKEYREJECTED,
-         [&] { return fi_writedata(a->ep, got.data(), 8, nullptr, 7, b_of_a, base, wrong_key, &key); }},
+         [&] {
+             return fi_writedata(a->ep, got.data(), 8, nullptr, 7, b_of_a, base, wrong_key, &key);
+         }},
         {FI_EKEYREJECTED,
-         [&] { return fi_writedata(a->ep, nullptr, 0, nullptr, 7, b_of_a, base, wrong_key, &key); }},
+         [&] {
+             return fi_writedata(a->ep, nullptr, 0, nullptr, 7, b_of_a, base, wrong_key, &key);
+         }},
     };
     for (int round = 0; round < 2; round++) {
         for (size_t i = 0; i < refused.size(); i++) {
@@ -228,8 +259,10 @@ TEST_P(Rma, RefusedAccessesLeaveNoTrace)
             EXPECT_EQ(refused[i].first, done.err) << i;
             EXPECT_EQ(&key, done.context);
         }
-        ASSERT_EQ(0, go([&] { return fi_inject_write(a->ep, got.data(), 8, b_of_a, base + 993, key); }));
-        ASSERT_EQ(0, go([&] { return fi_inject_write(a->ep, got.data(), 8, b_of_a, base, wrong_key); }));
+        ASSERT_EQ(
+            0, go([&] { return fi_inject_write(a->ep, got.data(), 8, b_of_a, base + 993, key); }));
+        ASSERT_EQ(
+            0, go([&] { return fi_inject_write(a->ep, got.data(), 8, b_of_a, base, wrong_key); }));
         settle();
         EXPECT_TRUE(a->done.empty()); /* nobody hears of what was injected */
         EXPECT_TRUE(b->done.empty());
@@ -237,12 +270,14 @@ TEST_P(Rma, RefusedAccessesLeaveNoTrace)
         EXPECT_EQ(untouched, got);
     }
     /* up to the last byte, and nothing behind it */
-    ASSERT_EQ(0, go([&] { return fi_write(a->ep, got.data(), 8, nullptr, b_of_a, base + 992, key,
-                                          nullptr); }));
+    ASSERT_EQ(0, go([&] {
+                  return fi_write(a->ep, got.data(), 8, nullptr, b_of_a, base + 992, key, nullptr);
+              }));
     EXPECT_EQ(0, next(*a).err);
     EXPECT_EQ('x', memory[999]);
-    ASSERT_EQ(0, go([&] { return fi_write(a->ep, got.data(), 0, nullptr, b_of_a, base + 1000, key,
-                                          nullptr); }));
+    ASSERT_EQ(0, go([&] {
+                  return fi_write(a->ep, got.data(), 0, nullptr, b_of_a, base + 1000, key, nullptr);
+              }));
     EXPECT_EQ(0, next(*a).err);
     EXPECT_EQ(0, fi_close(&own->fid));
     hide();

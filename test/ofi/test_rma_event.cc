@@ -3,13 +3,15 @@
 
 #include <rdma/fi_atomic.h>
 
-namespace {
+namespace
+{
 
 constexpr uint64_t CAPS = FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC;
 
 /* Registered memory of a node */
-class Memory {
-public:
+class Memory
+{
+  public:
     Memory(Node &node, size_t size) : bytes(size)
     {
         EXPECT_EQ(0, fi_mr_reg(node.domain, bytes.data(), size, FI_REMOTE_READ | FI_REMOTE_WRITE, 0,
@@ -31,8 +33,9 @@ public:
 };
 
 /* A counter of a node; it has to live longer than what it is bound to */
-class Counter {
-public:
+class Counter
+{
+  public:
     explicit Counter(Node &node)
     {
         fi_cntr_attr attr{};
@@ -49,8 +52,9 @@ public:
 };
 
 /* `a` is the initiator, `b` the target */
-class RmaEvent : public Pair {
-protected:
+class RmaEvent : public Pair
+{
+  protected:
     void open_nodes(uint64_t caps, bool count_remote)
     {
         Wish wish;
@@ -61,8 +65,10 @@ protected:
 
     void write(const Memory &memory, const std::vector<char> &data)
     {
-        ASSERT_EQ(0, go([&] { return fi_write(a->ep, data.data(), data.size(), nullptr, b_of_a,
-                                              memory.addr(), fi_mr_key(memory.mr), nullptr); }));
+        ASSERT_EQ(0, go([&] {
+                      return fi_write(a->ep, data.data(), data.size(), nullptr, b_of_a,
+                                      memory.addr(), fi_mr_key(memory.mr), nullptr);
+                  }));
         ASSERT_EQ(0, next(*a).err);
     }
 
@@ -70,8 +76,10 @@ protected:
     {
         std::vector<char> got(length);
 
-        ASSERT_EQ(0, go([&] { return fi_read(a->ep, got.data(), length, nullptr, b_of_a,
-                                             memory.addr(), fi_mr_key(memory.mr), nullptr); }));
+        ASSERT_EQ(0, go([&] {
+                      return fi_read(a->ep, got.data(), length, nullptr, b_of_a, memory.addr(),
+                                     fi_mr_key(memory.mr), nullptr);
+                  }));
         ASSERT_EQ(0, next(*a).err);
     }
 
@@ -97,8 +105,10 @@ TEST_F(RmaEvent, EndpointsCountReadsAndWrites)
             std::vector<char> data = pattern(length, round + 1);
 
             count++;
-            ASSERT_EQ(0, go([&] { return fi_write(a->ep, data.data(), length, nullptr, b_of_a,
-                                                  memory.addr(), fi_mr_key(memory.mr), nullptr); }));
+            ASSERT_EQ(0, go([&] {
+                          return fi_write(a->ep, data.data(), length, nullptr, b_of_a,
+                                          memory.addr(), fi_mr_key(memory.mr), nullptr);
+                      }));
             ASSERT_TRUE(wait([&] { return fi_cntr_read(b->remote_writes) == count; })) << length;
             EXPECT_EQ(0, memcmp(memory.bytes.data(), data.data(), length));
             EXPECT_EQ(0, next(*a).err);
@@ -117,12 +127,16 @@ TEST_F(RmaEvent, InjectedWritesAndThoseWithData)
     Memory memory(*b, 1000);
     std::vector<char> data = pattern(1000, 3);
 
-    ASSERT_EQ(0, go([&] { return fi_inject_write(a->ep, data.data(), 1000, b_of_a, memory.addr(),
-                                                 fi_mr_key(memory.mr)); }));
+    ASSERT_EQ(0, go([&] {
+                  return fi_inject_write(a->ep, data.data(), 1000, b_of_a, memory.addr(),
+                                         fi_mr_key(memory.mr));
+              }));
     EXPECT_TRUE(comes_to(b->remote_writes, 1));
     EXPECT_EQ(data, memory.bytes);
-    ASSERT_EQ(0, go([&] { return fi_writedata(a->ep, data.data(), 8, nullptr, 77, b_of_a,
-                                              memory.addr(), fi_mr_key(memory.mr), nullptr); }));
+    ASSERT_EQ(0, go([&] {
+                  return fi_writedata(a->ep, data.data(), 8, nullptr, 77, b_of_a, memory.addr(),
+                                      fi_mr_key(memory.mr), nullptr);
+              }));
     Done done = next(*b);
     EXPECT_EQ((uint64_t)(FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA), done.flags);
     EXPECT_EQ(77u, done.data);
@@ -136,8 +150,10 @@ TEST_F(RmaEvent, RefusedAccessesAreNotCounted)
     char byte = 1;
 
     for (uint64_t key : {fi_mr_key(memory.mr), fi_mr_key(memory.mr) + 1000}) {
-        ASSERT_EQ(0, go([&] { return fi_write(a->ep, &byte, 1, nullptr, b_of_a, memory.addr() + 100,
-                                              key, nullptr); }));
+        ASSERT_EQ(0, go([&] {
+                      return fi_write(a->ep, &byte, 1, nullptr, b_of_a, memory.addr() + 100, key,
+                                      nullptr);
+                  }));
         EXPECT_NE(0, next(*a).err);
     }
     write(memory, {1});
@@ -155,23 +171,30 @@ TEST_F(RmaEvent, AtomicOperations)
     uint64_t one = 1, zero = 0, before = 0, key = fi_mr_key(memory.mr);
 
     ASSERT_EQ(0, fi_mr_bind(memory.mr, &cntr->fid, FI_REMOTE_WRITE));
-    ASSERT_EQ(0, go([&] { return fi_atomic(a->ep, &one, 1, nullptr, b_of_a, memory.addr(), key,
-                                           FI_UINT64, FI_SUM, nullptr); }));
+    ASSERT_EQ(0, go([&] {
+                  return fi_atomic(a->ep, &one, 1, nullptr, b_of_a, memory.addr(), key, FI_UINT64,
+                                   FI_SUM, nullptr);
+              }));
     EXPECT_TRUE(comes_to(b->remote_writes, 1));
     EXPECT_TRUE(comes_to(cntr, 1));
     EXPECT_TRUE(comes_to(b->remote_reads, 0));
-    ASSERT_EQ(0, go([&] { return fi_fetch_atomic(a->ep, &one, 1, nullptr, &before, nullptr, b_of_a,
-                                                 memory.addr(), key, FI_UINT64, FI_SUM, nullptr); }));
+    ASSERT_EQ(0, go([&] {
+                  return fi_fetch_atomic(a->ep, &one, 1, nullptr, &before, nullptr, b_of_a,
+                                         memory.addr(), key, FI_UINT64, FI_SUM, nullptr);
+              }));
     EXPECT_TRUE(comes_to(b->remote_reads, 1));
     EXPECT_TRUE(comes_to(cntr, 2));
-    ASSERT_EQ(0, go([&] { return fi_compare_atomic(a->ep, &one, 1, nullptr, &zero, nullptr, &before,
-                                                   nullptr, b_of_a, memory.addr(), key, FI_UINT64,
-                                                   FI_CSWAP, nullptr); }));
+    ASSERT_EQ(0, go([&] {
+                  return fi_compare_atomic(a->ep, &one, 1, nullptr, &zero, nullptr, &before,
+                                           nullptr, b_of_a, memory.addr(), key, FI_UINT64, FI_CSWAP,
+                                           nullptr);
+              }));
     EXPECT_TRUE(comes_to(b->remote_reads, 2));
     EXPECT_TRUE(comes_to(cntr, 3));
-    ASSERT_EQ(0, go([&] { return fi_fetch_atomic(a->ep, nullptr, 1, nullptr, &before, nullptr,
-                                                 b_of_a, memory.addr(), key, FI_UINT64,
-                                                 FI_ATOMIC_READ, nullptr); }));
+    ASSERT_EQ(0, go([&] {
+                  return fi_fetch_atomic(a->ep, nullptr, 1, nullptr, &before, nullptr, b_of_a,
+                                         memory.addr(), key, FI_UINT64, FI_ATOMIC_READ, nullptr);
+              }));
     EXPECT_TRUE(comes_to(b->remote_reads, 3));
     EXPECT_TRUE(comes_to(cntr, 3));
     EXPECT_TRUE(comes_to(b->remote_writes, 1));
@@ -262,7 +285,8 @@ TEST_F(RmaEvent, MessagesDoNotOvertakeTheNews)
     bool sent = false;
     ASSERT_TRUE(wait_for({a.get()}, [&] {
         sent = sent || fi_tinject(b->ep, &byte, 1, a_of_b, GO) == 0;
-        return !a->done.empty(); }));
+        return !a->done.empty();
+    }));
     EXPECT_EQ(0, fi_write(a->ep, &byte, 1, nullptr, b_of_a, memory.addr(), fi_mr_key(memory.mr),
                           nullptr));
     EXPECT_TRUE(comes_to(counter.cntr, 1));

@@ -6,7 +6,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-namespace {
+namespace
+{
 
 constexpr size_t LONG = 1 << 20;
 
@@ -23,8 +24,9 @@ void fetch_first_piece(Node &node, const std::vector<char> &got)
     ASSERT_TRUE(wait_for({&node}, [&] { return got[0] != 0; }));
 }
 
-class Share : public Pair {
-protected:
+class Share : public Pair
+{
+  protected:
     void SetUp() override
     {
         open();
@@ -49,16 +51,17 @@ protected:
 
     static void send(Node &node, const std::vector<char> &data, fi_addr_t to)
     {
-        ASSERT_EQ(0, retry({&node}, [&] { return fi_tsend(node.ep, data.data(), data.size(), nullptr,
-                                                          to, 2, nullptr); }));
+        ASSERT_EQ(0, retry({&node}, [&] {
+                      return fi_tsend(node.ep, data.data(), data.size(), nullptr, to, 2, nullptr);
+                  }));
     }
 
     /* Until the receiver has copied its part of a message that was sent, and waits for the sender's */
     static void reach_the_half(Node &from, Node &to, const std::vector<char> &got)
     {
         fetch_first_piece(to, got);
-        from.poll();      /* ACCEPT */
-        poll_often(to);   /* GRANT */
+        from.poll();    /* ACCEPT */
+        poll_often(to); /* GRANT */
         EXPECT_TRUE(to.done.empty());
     }
 };
@@ -180,8 +183,9 @@ TEST_F(Share, TheReceiverClosesItsEndpoint)
 }
 
 /* A process that sends one long message, and makes progress when it is told to */
-class Sender {
-public:
+class Sender
+{
+  public:
     Sender()
     {
         EXPECT_EQ(0, pipe(up));
@@ -222,7 +226,7 @@ public:
 
     std::vector<char> name;
 
-private:
+  private:
     void live()
     {
         Node node;

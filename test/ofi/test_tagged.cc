@@ -6,12 +6,15 @@
 #include <map>
 #include <random>
 
-namespace {
+namespace
+{
 
-const size_t kLengths[] = {0, 1, 8, 72, 73, 80, 81, 88, 96, 97, 1000, 4096, 8191, 8192, 8193, 20000,
-                           65536, 1000003};
+const size_t kLengths[] = {0,  1,    8,    72,   73,   80,   81,    88,    96,
+                           97, 1000, 4096, 8191, 8192, 8193, 20000, 65536, 1000003};
 
-class Tagged : public Pair {};
+class Tagged : public Pair
+{
+};
 
 TEST_F(Tagged, AllLengthsExpectedAndUnexpected)
 {
@@ -25,8 +28,10 @@ TEST_F(Tagged, AllLengthsExpectedAndUnexpected)
                 ASSERT_EQ(0, fi_trecv(b->ep, got.data(), length, nullptr, FI_ADDR_UNSPEC, length, 0,
                                       &recv_context));
             }
-            ASSERT_EQ(0, go([&] { return fi_tsend(a->ep, data.data(), length, nullptr, b_of_a,
-                                                  length, &send_context); }));
+            ASSERT_EQ(0, go([&] {
+                          return fi_tsend(a->ep, data.data(), length, nullptr, b_of_a, length,
+                                          &send_context);
+                      }));
             settle();
             if (!expected) {
                 ASSERT_TRUE(b->done.empty());
@@ -57,9 +62,10 @@ TEST_F(Tagged, RemoteDataComesAlong)
         std::vector<char> data = pattern(length, 1), got(length);
 
         ASSERT_EQ(0, fi_trecv(b->ep, got.data(), length, nullptr, FI_ADDR_UNSPEC, 1, 0, nullptr));
-        ASSERT_EQ(0, go([&] { return fi_tsenddata(a->ep, data.data(), length, nullptr,
-                                                  0x1122334455667788 + length, b_of_a, 1,
-                                                  nullptr); }));
+        ASSERT_EQ(0, go([&] {
+                      return fi_tsenddata(a->ep, data.data(), length, nullptr,
+                                          0x1122334455667788 + length, b_of_a, 1, nullptr);
+                  }));
         Done done = next(*b);
         ASSERT_EQ(0, done.err);
         EXPECT_TRUE(done.flags & FI_REMOTE_CQ_DATA);
@@ -83,7 +89,8 @@ TEST_F(Tagged, InjectedBuffersAreFreeAtOnce)
         EXPECT_EQ(data, got);
         EXPECT_TRUE(a->done.empty());
     }
-    EXPECT_EQ(-FI_EMSGSIZE, fi_tinject(a->ep, a.get(), a->info->tx_attr->inject_size + 1, b_of_a, 5));
+    EXPECT_EQ(-FI_EMSGSIZE,
+              fi_tinject(a->ep, a.get(), a->info->tx_attr->inject_size + 1, b_of_a, 5));
 }
 
 TEST_F(Tagged, PiecesOnBothSides)
@@ -91,11 +98,13 @@ TEST_F(Tagged, PiecesOnBothSides)
     open();
     for (size_t length : {size_t(40), size_t(4000), size_t(40000)}) {
         std::vector<char> data = pattern(length, 9), got(length);
-        iovec out[3] = {{data.data(), 7}, {data.data() + 7, length / 2}, {data.data() + 7 + length / 2,
-                        length - 7 - length / 2}};
-        iovec in[4] = {{got.data(), length / 3}, {got.data() + length / 3, 0},
-                       {got.data() + length / 3, 1}, {got.data() + length / 3 + 1,
-                       length - length / 3 - 1}};
+        iovec out[3] = {{data.data(), 7},
+                        {data.data() + 7, length / 2},
+                        {data.data() + 7 + length / 2, length - 7 - length / 2}};
+        iovec in[4] = {{got.data(), length / 3},
+                       {got.data() + length / 3, 0},
+                       {got.data() + length / 3, 1},
+                       {got.data() + length / 3 + 1, length - length / 3 - 1}};
 
         ASSERT_EQ(0, fi_trecvv(b->ep, in, nullptr, 4, FI_ADDR_UNSPEC, 1, 0, nullptr));
         ASSERT_EQ(0, go([&] { return fi_tsendv(a->ep, out, nullptr, 3, b_of_a, 1, nullptr); }));
@@ -114,14 +123,17 @@ TEST_F(Tagged, TooLongMessagesAreTruncated)
         for (size_t length : {size_t(9), size_t(500), size_t(70000)}) {
             std::vector<char> data = pattern(length, 9), got(length, 'x');
             int context;
-            auto post = [&] { return fi_trecv(b->ep, got.data(), length - 5, nullptr, FI_ADDR_UNSPEC,
-                                              1, 0, &context); };
+            auto post = [&] {
+                return fi_trecv(b->ep, got.data(), length - 5, nullptr, FI_ADDR_UNSPEC, 1, 0,
+                                &context);
+            };
 
             if (expected) {
                 ASSERT_EQ(0, post());
             }
-            ASSERT_EQ(0, go([&] { return fi_tsend(a->ep, data.data(), length, nullptr, b_of_a, 1,
-                                                  nullptr); }));
+            ASSERT_EQ(0, go([&] {
+                          return fi_tsend(a->ep, data.data(), length, nullptr, b_of_a, 1, nullptr);
+                      }));
             settle();
             if (!expected) {
                 ASSERT_EQ(0, post());
@@ -174,8 +186,9 @@ TEST_F(Tagged, PeekClaimDiscard)
         ASSERT_EQ(0, fi_trecvmsg(b->ep, &msg, FI_PEEK));
         EXPECT_EQ(FI_ENOMSG, next(*b).err);
         for (int i = 0; i < 3; i++) {
-            ASSERT_EQ(0, go([&] { return fi_tsend(a->ep, data.data(), length, nullptr, b_of_a, 9,
-                                                  nullptr); }));
+            ASSERT_EQ(0, go([&] {
+                          return fi_tsend(a->ep, data.data(), length, nullptr, b_of_a, 9, nullptr);
+                      }));
         }
         settle();
         ASSERT_EQ(0, fi_trecvmsg(b->ep, &msg, FI_PEEK)); /* looks only */
@@ -284,8 +297,9 @@ TEST_F(Tagged, AShortMessageDoesNotOvertakeALongOne)
     std::vector<char> data = pattern(300000, 4), first(300000), second(300000);
 
     for (int round = 0; round < 20; round++) {
-        ASSERT_EQ(0, go([&] { return fi_tsend(a->ep, data.data(), data.size(), nullptr, b_of_a, 3,
-                                              nullptr); }));
+        ASSERT_EQ(0, go([&] {
+                      return fi_tsend(a->ep, data.data(), data.size(), nullptr, b_of_a, 3, nullptr);
+                  }));
         ASSERT_EQ(0, go([&] { return fi_tinject(a->ep, "short", 6, b_of_a, 3); }));
         if (round % 2) {
             settle();
@@ -314,8 +328,9 @@ TEST_F(Tagged, DeliveryCompleteWaitsForTheReceiver)
     for (size_t length : {size_t(0), size_t(8), size_t(3000), size_t(100000)}) {
         std::vector<char> data = pattern(length, 2), got(length);
 
-        ASSERT_EQ(0, go([&] { return fi_tsend(a->ep, data.data(), length, nullptr, b_of_a, 9,
-                                              nullptr); }));
+        ASSERT_EQ(0, go([&] {
+                      return fi_tsend(a->ep, data.data(), length, nullptr, b_of_a, 9, nullptr);
+                  }));
         settle();
         EXPECT_TRUE(a->done.empty()) << length;
         ASSERT_EQ(0, fi_trecv(b->ep, got.data(), length, nullptr, FI_ADDR_UNSPEC, 9, 0, nullptr));
@@ -333,8 +348,9 @@ TEST_F(Tagged, TransmitCompleteNeedsNoReceive)
     std::vector<char> data = pattern(8000, 2), got(8000);
 
     for (size_t length : {size_t(8), size_t(3000), size_t(8000)}) {
-        ASSERT_EQ(0, go([&] { return fi_tsend(a->ep, data.data(), length, nullptr, b_of_a, 9,
-                                              nullptr); }));
+        ASSERT_EQ(0, go([&] {
+                      return fi_tsend(a->ep, data.data(), length, nullptr, b_of_a, 9, nullptr);
+                  }));
         EXPECT_EQ(0, next(*a).err);
         ASSERT_EQ(0, fi_trecv(b->ep, got.data(), length, nullptr, FI_ADDR_UNSPEC, 9, 0, nullptr));
         EXPECT_EQ(0, next(*b).err);
@@ -356,17 +372,20 @@ TEST_F(Tagged, PeeksTellAllOfTheMessage)
         int err;
         size_t len;
     } looks[] = {
-        {FI_ADDR_UNSPEC, 0x10, 0, 0, 100}, {FI_ADDR_UNSPEC, 0x20, 0, 0, 30000},
+        {FI_ADDR_UNSPEC, 0x10, 0, 0, 100},  {FI_ADDR_UNSPEC, 0x20, 0, 0, 30000},
         {FI_ADDR_UNSPEC, 0, ~0ull, 0, 100}, {c_of_b, 0, ~0ull, 0, 30000},
-        {c_of_b, 0x21, 0xf, 0, 30000}, {c_of_b, 0x10, 0, FI_ENOMSG, 0},
-        {a_of_b, 0x20, 0xf, FI_ENOMSG, 0}, {FI_ADDR_UNSPEC, 0x30, 0xf, FI_ENOMSG, 0},
+        {c_of_b, 0x21, 0xf, 0, 30000},      {c_of_b, 0x10, 0, FI_ENOMSG, 0},
+        {a_of_b, 0x20, 0xf, FI_ENOMSG, 0},  {FI_ADDR_UNSPEC, 0x30, 0xf, FI_ENOMSG, 0},
     };
 
-    ASSERT_EQ(0, go([&] { return fi_tsenddata(a->ep, data.data(), 100, nullptr, 4711, b_of_a, 0x10,
-                                              nullptr); }));
+    ASSERT_EQ(0, go([&] {
+                  return fi_tsenddata(a->ep, data.data(), 100, nullptr, 4711, b_of_a, 0x10,
+                                      nullptr);
+              }));
     settle();
-    ASSERT_EQ(0, retry({&c, b.get()}, [&] { return fi_tsend(c.ep, data.data(), 30000, nullptr, b_of_c,
-                                                            0x20, nullptr); }));
+    ASSERT_EQ(0, retry({&c, b.get()}, [&] {
+                  return fi_tsend(c.ep, data.data(), 30000, nullptr, b_of_c, 0x20, nullptr);
+              }));
     for (int i = 0; i < 1000; i++) {
         c.poll();
         b->poll();
@@ -387,7 +406,8 @@ TEST_F(Tagged, PeeksTellAllOfTheMessage)
             EXPECT_EQ(is_first ? 0x10u : 0x20u, done.tag);
             EXPECT_EQ(is_first ? 4711u : 0u, done.data);
             EXPECT_EQ(is_first ? a_of_b : c_of_b, done.source);
-            EXPECT_EQ((uint64_t)(FI_RECV | FI_TAGGED | (is_first ? FI_REMOTE_CQ_DATA : 0)), done.flags);
+            EXPECT_EQ((uint64_t)(FI_RECV | FI_TAGGED | (is_first ? FI_REMOTE_CQ_DATA : 0)),
+                      done.flags);
         }
     }
     std::vector<char> got(30000); /* both are there still */
@@ -406,21 +426,25 @@ TEST_F(Tagged, ClaimedMessagesAreReceivedLikeOthers)
         std::vector<char> first = pattern(length, 2), second = pattern(length, 3), got(length, 'x');
         fi_context context{};
         fi_msg_tagged msg{};
-        iovec pieces[2] = {{got.data(), 10}, {got.data() + 10, length - 10}}, part = {got.data(), 20};
+        iovec pieces[2] = {{got.data(), 10}, {got.data() + 10, length - 10}},
+              part = {got.data(), 20};
 
         msg.addr = FI_ADDR_UNSPEC;
         msg.tag = 9;
         msg.context = &context;
         for (bool is_cut : {false, true}) {
             for (auto *data : {&first, &second}) {
-                ASSERT_EQ(0, go([&] { return fi_tsend(a->ep, data->data(), length, nullptr, b_of_a, 9,
-                                                      nullptr); }));
+                ASSERT_EQ(0, go([&] {
+                              return fi_tsend(a->ep, data->data(), length, nullptr, b_of_a, 9,
+                                              nullptr);
+                          }));
             }
             settle();
             msg.iov_count = 0;
             ASSERT_EQ(0, fi_trecvmsg(b->ep, &msg, FI_PEEK | FI_CLAIM));
             EXPECT_EQ(0, next(*b).err);
-            ASSERT_EQ(0, fi_trecv(b->ep, got.data(), length, nullptr, FI_ADDR_UNSPEC, 9, 0, nullptr));
+            ASSERT_EQ(0,
+                      fi_trecv(b->ep, got.data(), length, nullptr, FI_ADDR_UNSPEC, 9, 0, nullptr));
             EXPECT_EQ(0, next(*b).err);
             EXPECT_EQ(second, got);
             std::fill(got.begin(), got.end(), 'x');
@@ -455,8 +479,9 @@ TEST_F(Tagged, SendersOfDiscardedMessagesAreTold)
             msg.addr = FI_ADDR_UNSPEC;
             msg.tag = 9;
             msg.context = &context;
-            ASSERT_EQ(0, go([&] { return fi_tsend(a->ep, data.data(), length, nullptr, b_of_a, 9,
-                                                  nullptr); }));
+            ASSERT_EQ(0, go([&] {
+                          return fi_tsend(a->ep, data.data(), length, nullptr, b_of_a, 9, nullptr);
+                      }));
             settle();
             if (is_claimed) {
                 ASSERT_EQ(0, fi_trecvmsg(b->ep, &msg, FI_PEEK | FI_CLAIM));
@@ -482,7 +507,8 @@ TEST_F(Tagged, AnyReceiveIsCancelled)
     char one[8], other[8];
 
     for (int i = 0; i < count; i++) {
-        ASSERT_EQ(0, fi_trecv(b->ep, &bufs[i], 8, nullptr, FI_ADDR_UNSPEC, i % 3 == 0, i % 7, &bufs[i]));
+        ASSERT_EQ(
+            0, fi_trecv(b->ep, &bufs[i], 8, nullptr, FI_ADDR_UNSPEC, i % 3 == 0, i % 7, &bufs[i]));
         order[i] = i;
     }
     std::shuffle(order.begin(), order.end(), std::mt19937(1));
@@ -503,8 +529,9 @@ TEST_F(Tagged, AnyReceiveIsCancelled)
     EXPECT_STREQ("message", other);
     /* a message that the receive has found comes to its end */
     ASSERT_EQ(0, fi_trecv(b->ep, got.data(), got.size(), nullptr, FI_ADDR_UNSPEC, 2, 0, &got));
-    ASSERT_EQ(0, go([&] { return fi_tsend(a->ep, data.data(), data.size(), nullptr, b_of_a, 2,
-                                          nullptr); }));
+    ASSERT_EQ(0, go([&] {
+                  return fi_tsend(a->ep, data.data(), data.size(), nullptr, b_of_a, 2, nullptr);
+              }));
     for (int i = 0; i < 100; i++) { /* b has the announcement, and reads no completion */
         fi_cq_tagged_entry entry;
         fi_cq_read(b->cq, &entry, 0);

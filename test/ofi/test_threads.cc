@@ -5,7 +5,8 @@
 #include <poll.h>
 #include <thread>
 
-namespace {
+namespace
+{
 
 const int kThreads = 4, kMessages = 2000;
 
@@ -54,7 +55,8 @@ TEST(Threads, ShareEndpointsAndQueues)
         threads.emplace_back([&, t] {
             std::vector<char> &got = in[t];
             for (int i = 0; i < kMessages / 10 * (t % 2 ? 1 : 10); i++) {
-                if (fi_trecv(b.ep, got.data(), got.size(), nullptr, FI_ADDR_UNSPEC, t, 0, nullptr)) {
+                if (fi_trecv(b.ep, got.data(), got.size(), nullptr, FI_ADDR_UNSPEC, t, 0,
+                             nullptr)) {
                     wrong++;
                 }
                 read(b, received);
@@ -143,23 +145,25 @@ TEST(Threads, ASleeperWakesThoughAnotherWentAway)
     std::atomic<int> wrong{0}, got[2] = {{0}, {0}};
 
     auto receive = [&](int which, int count) { /* as fi_poll(3) says */
-        fid_cq *cq = which ? other_cq : b.cq;
-        fid *fids[] = {&cq->fid};
-        fi_cq_tagged_entry entry;
-        char buf[8];
-        int fd = -1;
-        wrong += fi_control(&cq->fid, FI_GETWAIT, &fd) != 0;
-        for (int i = 0; i < count && wrong == 0;) {
-            if (i == got[which]) {
-                wrong += fi_trecv(which ? other : b.ep, buf, 8, nullptr, FI_ADDR_UNSPEC, 1, 0, nullptr) != 0;
-                got[which]++;
-            }
-            if (fi_trywait(b.fabric, fids, 1) == 0) {
-                pollfd pollfd = {fd, POLLIN, 0};
-                wrong += poll(&pollfd, 1, 60000) != 1;
-            }
-            i += fi_cq_read(cq, &entry, 1) == 1;
-        }
+                                               fid_cq *cq = which ? other_cq : b.cq;
+                                               fid *fids[] = {&cq->fid};
+                                               fi_cq_tagged_entry entry;
+                                               char buf[8];
+                                               int fd = -1;
+                                               wrong += fi_control(&cq->fid, FI_GETWAIT, &fd) != 0;
+                                               for (int i = 0; i < count && wrong == 0;) {
+                                                   if (i == got[which]) {
+                                                       wrong += fi_trecv(which ? other : b.ep, buf,
+                                                                         8, nullptr, FI_ADDR_UNSPEC,
+                                                                         1, 0, nullptr) != 0;
+                                                       got[which]++;
+                                                   }
+                                                   if (fi_trywait(b.fabric, fids, 1) == 0) {
+                                                       pollfd pollfd = {fd, POLLIN, 0};
+                                                       wrong += poll(&pollfd, 1, 60000) != 1;
+                                                   }
+                                                   i += fi_cq_read(cq, &entry, 1) == 1;
+                                               }
     };
     for (int round = 0; round < 300 && wrong == 0; round++) {
         got[0] = got[1] = 0;
@@ -420,8 +424,9 @@ TEST(Threads, ControlBesideData)
     for (int i = 0; i < 1000; i++) {
         Node *from = i % 2 ? &a : &b, *to = i % 2 ? &b : &a;
         ASSERT_EQ(0, fi_trecv(to->ep, buf, 8, nullptr, FI_ADDR_UNSPEC, 1, 0, nullptr));
-        ASSERT_EQ(0, retry({&a, &b}, [&] { return fi_tinject(from->ep, "message", 8,
-                                                             i % 2 ? b_of_a : a_of_b, 1); }));
+        ASSERT_EQ(0, retry({&a, &b}, [&] {
+                      return fi_tinject(from->ep, "message", 8, i % 2 ? b_of_a : a_of_b, 1);
+                  }));
         ASSERT_EQ(0, next_done(*to, {&a, &b}).err);
     }
     is_over = true;

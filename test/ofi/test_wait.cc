@@ -8,7 +8,8 @@
 #include <poll.h>
 #include <thread>
 
-namespace {
+namespace
+{
 
 const int kPatience = 60000; /* ms: who sleeps for so long was not woken */
 
@@ -27,8 +28,9 @@ bool is_readable(int fd, int timeout = 0)
     return poll(&pollfd, 1, timeout) == 1;
 }
 
-class Wait : public Pair {
-protected:
+class Wait : public Pair
+{
+  protected:
     /* Both sides know each other, so that what is sent later goes at once */
     void open_wait(fi_wait_obj wait_obj)
     {
@@ -241,8 +243,9 @@ TEST_F(Wait, SleepersWithoutADescriptor)
     }
 }
 
-class WaitCounter : public Wait {
-protected:
+class WaitCounter : public Wait
+{
+  protected:
     void open_counter(fi_wait_obj wait_obj)
     {
         fi_cntr_attr attr{};
@@ -343,8 +346,9 @@ TEST_F(WaitCounter, WaitersAreWokenByCountsAndByThePrograms)
 }
 
 /* Event queues */
-class Eq : public testing::Test {
-protected:
+class Eq : public testing::Test
+{
+  protected:
     void open(fi_wait_obj wait_obj, uint64_t flags = FI_WRITE)
     {
         fi_eq_attr attr{};
@@ -387,7 +391,8 @@ TEST_F(Eq, EventsAreReadInOrder)
         for (unsigned i = 0; i < 100; i++) {
             EXPECT_EQ(-FI_ETOOSMALL, fi_eq_read(eq, &event, &entry, sizeof(entry) - 1, 0));
             entry.data = 1000;
-            ASSERT_EQ((ssize_t)sizeof(entry), fi_eq_read(eq, &event, &entry, sizeof(entry), FI_PEEK));
+            ASSERT_EQ((ssize_t)sizeof(entry),
+                      fi_eq_read(eq, &event, &entry, sizeof(entry), FI_PEEK));
             EXPECT_EQ(i, entry.data);
             ASSERT_EQ((ssize_t)sizeof(entry), fi_eq_read(eq, &event, &entry, sizeof(entry), 0));
             EXPECT_EQ(i, entry.data);

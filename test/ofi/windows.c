@@ -27,7 +27,8 @@ static void use_window(struct job *job, int home, MPI_Win win)
         MPI_Fetch_and_op(&one, &ticket, MPI_UINT64_T, home, 0, MPI_SUM, win);
         MPI_Win_flush(home, win);
         if (i > 0 && ticket <= last) {
-            fail(job, "ticket %llu after %llu", (unsigned long long)ticket, (unsigned long long)last);
+            fail(job, "ticket %llu after %llu", (unsigned long long)ticket,
+                 (unsigned long long)last);
         }
         last = ticket;
         for (expected = 0;; expected = found) {

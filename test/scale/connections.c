@@ -14,19 +14,19 @@
 #define PER_PROCESS 250
 #define NAP_NS      10000000 /* interval at which a sleeping process checks for the end */
 #define WARM_UP     128 /* messages to each peer first: its queues' entries were all used then */
-#define BURST       8 /* messages that are timed together */
+#define BURST       8   /* messages that are timed together */
 #define BURSTS      4000
 #define IDLE_CALLS  200000
 
 struct connections {
     struct peers peers;
-    struct node  node;
-    uct_ep_h    *eps;
-    uint64_t    *sent;
-    unsigned     count; /* connected */
-    unsigned     warm;  /* of these, the first ones, whose queues were used */
-    double       connecting; /* seconds that connecting took */
-    double       longest;   /* progress call meanwhile, in processor time */
+    struct node node;
+    uct_ep_h *eps;
+    uint64_t *sent;
+    unsigned count;    /* connected */
+    unsigned warm;     /* of these, the first ones, whose queues were used */
+    double connecting; /* seconds that connecting took */
+    double longest;    /* progress call meanwhile, in processor time */
 };
 
 /*
@@ -198,8 +198,8 @@ static void report(struct connections *c)
 /* Connections whose cost is measured, and the memory before them */
 struct mark {
     unsigned count;
-    size_t   heap, shared;
-    double   connecting;
+    size_t heap, shared;
+    double connecting;
 };
 
 static struct mark mark_now(const struct connections *c)
@@ -253,8 +253,7 @@ static void prepare(unsigned index)
 
 void scale_connections(unsigned count)
 {
-    struct connections c = {
-        .peers = {.role = receive_in_turn, .prepare = prepare, .cpu = 1}};
+    struct connections c = {.peers = {.role = receive_in_turn, .prepare = prepare, .cpu = 1}};
     unsigned i;
 
     peers_start(&c.peers, count, PER_PROCESS);

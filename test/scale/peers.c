@@ -113,8 +113,8 @@ void peers_start(struct peers *peers, unsigned count, unsigned per_process)
     peers->count = count;
     peers->processes = (count + per_process - 1) / per_process;
     peers->size = sizeof(*peers->shared) + count * sizeof(struct peer);
-    peers->shared = mmap(NULL, peers->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
-                         0);
+    peers->shared =
+        mmap(NULL, peers->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     peers->pids = calloc(peers->processes, sizeof(*peers->pids));
     if (peers->shared == MAP_FAILED || peers->pids == NULL) {
         fail("no memory for %u peers", count);

@@ -12,8 +12,8 @@
 #include <sys/types.h>
 
 enum peers_stage {
-    PEERS_OPEN, /* opening their interfaces */
-    PEERS_RUN,  /* running their role */
+    PEERS_OPEN,  /* opening their interfaces */
+    PEERS_RUN,   /* running their role */
     PEERS_DRAIN, /* begin nothing new, but make progress */
     PEERS_STOP
 };
@@ -21,20 +21,20 @@ enum peers_stage {
 /** A peer, shared with the program; on a separate cache line, because different processes write. */
 struct peer {
     struct node_address address;
-    uint64_t            received; /* messages, by its handler */
-    uint64_t            sent;
-    sem_t               turn; /* where a role lets peers run one after another */
+    uint64_t received; /* messages, by its handler */
+    uint64_t sent;
+    sem_t turn; /* where a role lets peers run one after another */
 } __attribute__((aligned(128)));
 
 /** In shared memory. */
 struct peers_shared {
-    int                 stage;
-    unsigned            ready; /* peers that are open */
-    unsigned            failed; /* processes that ended early */
-    uint32_t            turn; /* the process that is awake, where a role lets others sleep */
+    int stage;
+    unsigned ready;  /* peers that are open */
+    unsigned failed; /* processes that ended early */
+    uint32_t turn;   /* the process that is awake, where a role lets others sleep */
     struct node_address hub;
-    uint64_t            order[2]; /* further arguments of the role */
-    struct peer         peer[];
+    uint64_t order[2]; /* further arguments of the role */
+    struct peer peer[];
 };
 
 struct peers;
@@ -43,7 +43,7 @@ struct peers;
 struct peer_node {
     struct node node;
     struct peer *shared;
-    uct_ep_h    ep; /* to the hub, NULL before the role makes it */
+    uct_ep_h ep; /* to the hub, NULL before the role makes it */
 };
 
 /** One turn of one peer process: make progress, send. Called until the stage is PEERS_STOP. */
@@ -51,13 +51,13 @@ typedef void peers_role_t(struct peers *peers, struct peer_node *nodes, unsigned
 
 struct peers {
     struct peers_shared *shared;
-    unsigned             count, processes;
-    size_t               size; /* of the shared memory */
-    peers_role_t        *role;
+    unsigned count, processes;
+    size_t size; /* of the shared memory */
+    peers_role_t *role;
     /** Called in the peer's process before its interface is opened: for its environment. */
-    void               (*prepare)(unsigned index);
-    int                  cpu; /* processor for the peers, -1: any */
-    pid_t               *pids;
+    void (*prepare)(unsigned index);
+    int cpu; /* processor for the peers, -1: any */
+    pid_t *pids;
 };
 
 #define PEERS_AM_ID 1

@@ -36,7 +36,8 @@ static void raise_limits(void)
 static int usage(void)
 {
     fputs("Usage: scale endpoints COUNT | connections COUNT [TRANSPORT] |\n"
-          "             promotion quota|all|first|sr | storm SENDERS SECONDS [TRANSPORT]\n", stderr);
+          "             promotion quota|all|first|sr | storm SENDERS SECONDS [TRANSPORT]\n",
+          stderr);
     return 2;
 }
 

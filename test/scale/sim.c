@@ -8,26 +8,26 @@
 #define NIC     0x51000000u /* the first peers' */
 #define PER_NIC 16u
 #define FIRST   256u /* number of a NIC's first endpoint */
-#define WINDOW  16 /* messages of the interface in flight to a peer */
+#define WINDOW  16   /* messages of the interface in flight to a peer */
 
 /* A message or an event in flight to the interface */
 struct arrival {
-    uint32_t     index; /* of the peer */
-    uint32_t     length; /* 0: an event */
+    uint32_t index;  /* of the peer */
+    uint32_t length; /* 0: an event */
     glex_event_t event;
-    uint64_t     data[UCT_GLEX_MP_LEN / 8];
+    uint64_t data[UCT_GLEX_MP_LEN / 8];
 };
 
 #define UNIT       UINT64_MAX /* handle of the memory of all send units */
-#define UNITS      16u /* of a FIFO that a peer lends */
+#define UNITS      16u        /* of a FIFO that a peer lends */
 #define UNIT_SHIFT 6
 
 /* A FIFO, as docs/protocol.md, section 7, draws it */
 struct fifo {
-    uint8_t              units[UNITS << UNIT_SHIFT];
+    uint8_t units[UNITS << UNIT_SHIFT];
     uct_glex_fifo_ctrl_t ctrl;
-    uct_glex_slot_t      slots[UCT_GLEX_FIFO_SLOTS];
-    uint16_t             taken; /* consumed messages, in all; ahead of the published credits */
+    uct_glex_slot_t slots[UCT_GLEX_FIFO_SLOTS];
+    uint16_t taken; /* consumed messages, in all; ahead of the published credits */
 } __attribute__((aligned(UCT_GLEX_ER_ALIGN)));
 
 struct message {
@@ -41,12 +41,12 @@ struct message {
 struct sim sim;
 
 static struct {
-    struct fifo        *fifos; /* of the lenders */
-    struct arrival     *ring;
-    size_t              size, head, tail; /* numbers grow; taken modulo size */
-    glex_ret_t        (*send_imm_mp)(glex_ep_handle_t, glex_imm_mp_req_t *, glex_imm_mp_req_t **);
-    glex_ret_t        (*rdma)(glex_ep_handle_t, glex_rdma_req_t *, glex_rdma_req_t **);
-    char               unit[SIM_ANNOUNCED];
+    struct fifo *fifos; /* of the lenders */
+    struct arrival *ring;
+    size_t size, head, tail; /* numbers grow; taken modulo size */
+    glex_ret_t (*send_imm_mp)(glex_ep_handle_t, glex_imm_mp_req_t *, glex_imm_mp_req_t **);
+    glex_ret_t (*rdma)(glex_ep_handle_t, glex_rdma_req_t *, glex_rdma_req_t **);
+    char unit[SIM_ANNOUNCED];
 } nic;
 
 /* A function of libglex that is defined here once more */
@@ -164,7 +164,7 @@ static bool put_data(struct sim_peer *peer, unsigned type, const void *data, siz
 {
     struct {
         uct_glex_hdr_t hdr;
-        char           data[UCT_GLEX_MP_DATA_LEN];
+        char data[UCT_GLEX_MP_DATA_LEN];
     } msg;
 
     if (peer->state != SIM_OPEN || peer->is_dead || (int16_t)(peer->limit - peer->sent) <= 0) {

@@ -20,7 +20,7 @@ enum sim_state {
     SIM_NEW,
     SIM_CONNECTING, /* the peer sent CONNECT */
     SIM_OPEN,
-    SIM_OVER        /* an END came */
+    SIM_OVER /* an END came */
 };
 
 struct sim_peer {
@@ -29,30 +29,30 @@ struct sim_peer {
     uint16_t sent;     /* messages to the interface */
     uint16_t limit;    /* of these, that it may send in all */
     uint16_t received; /* messages from the interface */
-    uint8_t  state;
-    uint8_t  is_dead;  /* the NIC says so; it answers nothing */
-    uint8_t  has_lent; /* a FIFO to the interface */
-    uint8_t  released_gen;
+    uint8_t state;
+    uint8_t is_dead;  /* the NIC says so; it answers nothing */
+    uint8_t has_lent; /* a FIFO to the interface */
+    uint8_t released_gen;
     uint16_t released_index; /* of the FIFO that the peer gave back last */
-    uint16_t stored;   /* messages through FIFOs that it borrowed */
-    uint32_t fifo;     /* index of that which it has, plus 1; 0: none */
+    uint16_t stored;         /* messages through FIFOs that it borrowed */
+    uint32_t fifo;           /* index of that which it has, plus 1; 0: none */
 };
 
 struct sim {
-    struct sim_peer  *peers;
-    unsigned          count;
-    uint64_t          open;     /* peers that know that the connection is open */
-    uint64_t          messages; /* from the interface to peers, in all */
-    uint64_t          checks;   /* times that the interface asked whether a peer lives */
-    bool              echo;     /* peers answer each message by one */
-    unsigned          lenders;  /* the first peers, which lend a FIFO to the interface */
-    uint64_t          lent;
-    bool              is_mapped; /* the interface can read announced messages where they lie */
-    bool              is_full;  /* the peers' event queues: nothing can be given back to them */
-    uint64_t          borrowed; /* times that a peer got a FIFO of the interface's */
-    uint64_t          refused;  /* and that it got none */
-    uint64_t          released; /* and that it gave one back */
-    uint64_t          returned; /* announced messages that were given back to their senders */
+    struct sim_peer *peers;
+    unsigned count;
+    uint64_t open;     /* peers that know that the connection is open */
+    uint64_t messages; /* from the interface to peers, in all */
+    uint64_t checks;   /* times that the interface asked whether a peer lives */
+    bool echo;         /* peers answer each message by one */
+    unsigned lenders;  /* the first peers, which lend a FIFO to the interface */
+    uint64_t lent;
+    bool is_mapped;    /* the interface can read announced messages where they lie */
+    bool is_full;      /* the peers' event queues: nothing can be given back to them */
+    uint64_t borrowed; /* times that a peer got a FIFO of the interface's */
+    uint64_t refused;  /* and that it got none */
+    uint64_t released; /* and that it gave one back */
+    uint64_t returned; /* announced messages that were given back to their senders */
     uct_glex_iface_t *iface;
 };
 

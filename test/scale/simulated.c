@@ -18,40 +18,41 @@
 
 #define PATIENCE   120.0 /* seconds of waiting after which the wait has failed */
 #define IDLE_TIME  2.0
-#define ROUNDS     4 /* messages to each peer, and back */
-#define DEAD_PART  100 /* one in so many peers dies */
+#define ROUNDS     4    /* messages to each peer, and back */
+#define DEAD_PART  100  /* one in so many peers dies */
 #define LENDERS    1000 /* peers that lend the interface a FIFO; half of all if that is fewer */
 #define WAIT_CALLS 1000 /* progress calls while all wait for peers */
 #define ANNOUNCED  1000 /* announced messages, each by a different peer; at most one per peer */
-#define BORROWERS  1000 /* peers that ask the interface for a FIFO; at most all peers that lend no
+#define BORROWERS                                                                                  \
+    1000               /* peers that ask the interface for a FIFO; at most all peers that lend no
                          * FIFO */
-#define HEAP_MARK  1000 /* connections before the first measurement of the heap */
-#define MIN_PEERS  100
+#define HEAP_MARK 1000 /* connections before the first measurement of the heap */
+#define MIN_PEERS 100
 
 struct request {
     uct_pending_req_t uct;
-    unsigned          index;
+    unsigned index;
 };
 
 /* Progress calls of one part */
 struct part {
     const char *name;
-    uint64_t    calls;
-    double      total, longest;
-    unsigned    visits; /* largest number of connections that one call has visited */
+    uint64_t calls;
+    double total, longest;
+    unsigned visits; /* largest number of connections that one call has visited */
 };
 
 struct run {
-    struct node     node;
-    unsigned        count;
-    bool            by_visits;
-    unsigned        limit, idle_limit; /* visits of one call */
-    bool            is_beyond; /* it was more */
-    uct_ep_h       *eps;
+    struct node node;
+    unsigned count;
+    bool by_visits;
+    unsigned limit, idle_limit; /* visits of one call */
+    bool is_beyond;             /* it was more */
+    uct_ep_h *eps;
     struct request *requests;
-    unsigned        num_failed; /* endpoints */
-    uint64_t        received;
-    struct part     part;
+    unsigned num_failed; /* endpoints */
+    uint64_t received;
+    struct part part;
 };
 
 static struct run run;
@@ -108,8 +109,10 @@ static void report(const char *what, double value)
 static void check_visits(unsigned limit)
 {
     if (run.part.visits > limit) {
-        fprintf(stderr, "simulated: %s: a progress call looked at %u of %u connections, more than "
-                "%u\n", run.part.name, run.part.visits, run.count, limit);
+        fprintf(stderr,
+                "simulated: %s: a progress call looked at %u of %u connections, more than "
+                "%u\n",
+                run.part.name, run.part.visits, run.count, limit);
         run.is_beyond = true;
     }
 }
@@ -346,9 +349,9 @@ static void announce_once(bool was_mapped, bool is_mapped)
     for (i = 0; i < WAIT_CALLS; i++) {
         progress();
     }
-    figure(was_mapped ? "not_returned" : "not_fetched",
-           (double)ucs_list_length(was_mapped ? &sim.iface->sr.unreleased :
-                                                &sim.iface->sr.rx_wait));
+    figure(
+        was_mapped ? "not_returned" : "not_fetched",
+        (double)ucs_list_length(was_mapped ? &sim.iface->sr.unreleased : &sim.iface->sr.rx_wait));
     sim.is_mapped = is_mapped;
     sim.is_full = false;
     await("giving back", &sim.returned, returned + count);
@@ -494,9 +497,8 @@ static void run_all(void)
     node_handle(&run.node, SIM_AM_ID, handle, NULL);
     sim_begin(&run.node, run.count, num_lenders());
     figure("vc", sizeof(uct_glex_vc_t));
-    figure("table_per_connection",
-           sizeof(*sim.iface->vcs) + sizeof(*sim.iface->vc_table.heads) +
-           sizeof(*sim.iface->vc_table.next));
+    figure("table_per_connection", sizeof(*sim.iface->vcs) + sizeof(*sim.iface->vc_table.heads) +
+                                       sizeof(*sim.iface->vc_table.next));
     connect_each(run.count / 2);
     connect_all(run.count / 2);
     figure("connected", (double)sim.open);

@@ -88,8 +88,8 @@ static ucs_status_t take_number(void *arg, void *data, size_t length, unsigned f
     }
     memcpy(message, data, sizeof(message));
     if (message[0] >= num_senders || senders[message[0]].next != message[1]) {
-        fail("message %llu of sender %llu came, which is not next",
-             (unsigned long long)message[1], (unsigned long long)message[0]);
+        fail("message %llu of sender %llu came, which is not next", (unsigned long long)message[1],
+             (unsigned long long)message[0]);
     }
     senders[message[0]].next++;
     received++;

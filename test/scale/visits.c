@@ -13,10 +13,10 @@
 #define PAGE 4096u
 
 static struct {
-    char              *base;
-    size_t             size, used;
-    volatile unsigned  count;
-    volatile int       watching;
+    char *base;
+    size_t size, used;
+    volatile unsigned count;
+    volatile int watching;
 } arena;
 
 static int is_ours(const void *ptr)

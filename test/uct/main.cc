@@ -23,8 +23,9 @@ static void clean_environment()
 }
 
 /* A fabric for this run: nobody else's NICs are disturbed, and what is left there is ours */
-class Fabric : public testing::Environment {
-public:
+class Fabric : public testing::Environment
+{
+  public:
     void SetUp() override
     {
         const std::string name = "uct-test-" + std::to_string(getpid());
@@ -40,7 +41,7 @@ public:
         EXPECT_NE(access(path_.c_str(), F_OK), 0) << path_ << " was left behind";
     }
 
-private:
+  private:
     std::string path_;
 };
 

@@ -11,7 +11,7 @@
 #define IDLE_CALLS 64
 
 /* Open ones of this thread */
-static thread_local std::list<Iface*> ifaces;
+static thread_local std::list<Iface *> ifaces;
 
 static void report_ifaces();
 
@@ -48,8 +48,8 @@ static std::string log_text;
 
 static ucs_log_func_rc_t log_handler(const char *file, unsigned line, const char *function,
                                      ucs_log_level_t level,
-                                     const ucs_log_component_config_t *config,
-                                     const char *message, va_list ap)
+                                     const ucs_log_component_config_t *config, const char *message,
+                                     va_list ap)
 {
     char buf[1024];
 
@@ -151,8 +151,8 @@ static size_t guarded_length(size_t length)
 static uint8_t *guarded_alloc(size_t length)
 {
     size_t page = ucs_get_page_size();
-    uint8_t *guard = (uint8_t*)mmap(NULL, guarded_length(length) + 2 * page, PROT_NONE,
-                                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    uint8_t *guard = (uint8_t *)mmap(NULL, guarded_length(length) + 2 * page, PROT_NONE,
+                                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
     EXPECT_NE(guard, MAP_FAILED);
     EXPECT_EQ(mprotect(guard + page, guarded_length(length), PROT_READ | PROT_WRITE), 0);
@@ -180,17 +180,17 @@ Memory::Memory(Md &md, size_t size, Kind kind) : length(size), md_(md), kind_(ki
 
     params.field_mask = UCT_MEM_ALLOC_PARAM_FIELD_FLAGS | UCT_MEM_ALLOC_PARAM_FIELD_MEM_TYPE |
                         UCT_MEM_ALLOC_PARAM_FIELD_MDS | UCT_MEM_ALLOC_PARAM_FIELD_NAME;
-    params.flags      = UCT_MD_MEM_ACCESS_ALL;
-    params.mem_type   = UCS_MEMORY_TYPE_HOST;
-    params.mds.mds    = &md.handle;
-    params.mds.count  = 1;
-    params.name       = "uct_test";
+    params.flags = UCT_MD_MEM_ACCESS_ALL;
+    params.mem_type = UCS_MEMORY_TYPE_HOST;
+    params.mds.mds = &md.handle;
+    params.mds.count = 1;
+    params.name = "uct_test";
     EXPECT_OK(uct_mem_alloc(length, &method, 1, &params, &mem));
     EXPECT_EQ(mem.method, UCT_ALLOC_METHOD_MD);
     EXPECT_GE(mem.length, length);
-    data   = (uint8_t*)mem.address;
+    data = (uint8_t *)mem.address;
     length = mem.length;
-    memh   = mem.memh;
+    memh = mem.memh;
 }
 
 Memory::~Memory()
@@ -203,12 +203,12 @@ Memory::~Memory()
 
     uct_allocated_memory_t mem = {};
 
-    mem.address  = data;
-    mem.length   = length;
-    mem.method   = UCT_ALLOC_METHOD_MD;
+    mem.address = data;
+    mem.length = length;
+    mem.method = UCT_ALLOC_METHOD_MD;
     mem.mem_type = UCS_MEMORY_TYPE_HOST;
-    mem.md       = md_.handle;
-    mem.memh     = memh;
+    mem.md = md_.handle;
+    mem.memh = memh;
     uct_mem_free(&mem);
 }
 
@@ -218,7 +218,7 @@ std::string Memory::describe() const
     uint64_t words[2] = {(uintptr_t)data, length};
 
     EXPECT_OK(uct_md_mkey_pack(md_.handle, memh, rkey.data()));
-    return std::string((char*)words, sizeof(words)) + std::string(rkey.data(), rkey.size());
+    return std::string((char *)words, sizeof(words)) + std::string(rkey.data(), rkey.size());
 }
 
 std::vector<Memory::Kind> memory_kinds(const Md &md)
@@ -240,7 +240,7 @@ RemoteMemory::RemoteMemory(const std::string &description)
 
     memcpy(words, description.data(), sizeof(words));
     address = words[0];
-    length  = words[1];
+    length = words[1];
     EXPECT_OK(uct_rkey_unpack(component(), description.data() + sizeof(words), &rkey));
 }
 
@@ -251,7 +251,6 @@ RemoteMemory::~RemoteMemory()
 
 /* ---- interface ---- */
 
-
 static ucs_status_t open_iface(Md &md, uct_worker_h worker, uct_iface_params_t &params,
                                uct_iface_h *iface_p)
 {
@@ -260,9 +259,9 @@ static ucs_status_t open_iface(Md &md, uct_worker_h worker, uct_iface_params_t &
     ucs_status_t status;
 
     EXPECT_OK(uct_md_iface_config_read(md.handle, "glex", NULL, NULL, &config));
-    params.field_mask          |= UCT_IFACE_PARAM_FIELD_OPEN_MODE | UCT_IFACE_PARAM_FIELD_DEVICE;
-    params.open_mode            = UCT_IFACE_OPEN_MODE_DEVICE;
-    params.mode.device.tl_name  = "glex";
+    params.field_mask |= UCT_IFACE_PARAM_FIELD_OPEN_MODE | UCT_IFACE_PARAM_FIELD_DEVICE;
+    params.open_mode = UCT_IFACE_OPEN_MODE_DEVICE;
+    params.mode.device.tl_name = "glex";
     params.mode.device.dev_name = device.c_str();
     status = uct_iface_open(md.handle, worker, &params, config, iface_p);
     uct_config_release(config);
@@ -276,13 +275,11 @@ Iface::Iface(Md &domain, size_t rx_headroom) : md(domain)
     EXPECT_OK(ucs_async_context_create(UCS_ASYNC_MODE_THREAD_SPINLOCK, &async_));
     EXPECT_OK(uct_worker_create(async_, UCS_THREAD_MODE_SINGLE, &worker));
     memset(&params, 0, sizeof(params));
-    params.field_mask      = UCT_IFACE_PARAM_FIELD_ERR_HANDLER |
-                             UCT_IFACE_PARAM_FIELD_ERR_HANDLER_ARG |
-                             UCT_IFACE_PARAM_FIELD_ERR_HANDLER_FLAGS |
-                             UCT_IFACE_PARAM_FIELD_RX_HEADROOM;
-    params.err_handler     = error_callback;
+    params.field_mask = UCT_IFACE_PARAM_FIELD_ERR_HANDLER | UCT_IFACE_PARAM_FIELD_ERR_HANDLER_ARG |
+                        UCT_IFACE_PARAM_FIELD_ERR_HANDLER_FLAGS | UCT_IFACE_PARAM_FIELD_RX_HEADROOM;
+    params.err_handler = error_callback;
     params.err_handler_arg = this;
-    params.rx_headroom     = rx_headroom;
+    params.rx_headroom = rx_headroom;
     EXPECT_OK(open_iface(md, worker, params, &handle));
     EXPECT_OK(uct_iface_query(handle, &attr));
     uct_iface_progress_enable(handle, UCT_PROGRESS_SEND | UCT_PROGRESS_RECV);
@@ -321,10 +318,9 @@ ucs_status_t try_open_iface(Md &md)
     return status;
 }
 
-
 ucs_status_t Iface::am_callback(void *arg, void *data, size_t length, unsigned flags)
 {
-    AmHandler *handler = (AmHandler*)arg;
+    AmHandler *handler = (AmHandler *)arg;
 
     (*handler)(data, length);
     return UCS_OK;
@@ -332,7 +328,7 @@ ucs_status_t Iface::am_callback(void *arg, void *data, size_t length, unsigned f
 
 ucs_status_t Iface::error_callback(void *arg, uct_ep_h ep, ucs_status_t status)
 {
-    ((Iface*)arg)->failed.push_back({ep, status});
+    ((Iface *)arg)->failed.push_back({ep, status});
     return UCS_OK;
 }
 
@@ -346,8 +342,8 @@ std::string Iface::address() const
 {
     std::string device(attr.device_addr_len, 0), iface(attr.iface_addr_len, 0);
 
-    EXPECT_OK(uct_iface_get_device_address(handle, (uct_device_addr_t*)&device[0]));
-    EXPECT_OK(uct_iface_get_address(handle, (uct_iface_addr_t*)&iface[0]));
+    EXPECT_OK(uct_iface_get_device_address(handle, (uct_device_addr_t *)&device[0]));
+    EXPECT_OK(uct_iface_get_address(handle, (uct_iface_addr_t *)&iface[0]));
     return device + iface;
 }
 
@@ -386,8 +382,8 @@ unsigned Iface::make_losing()
 
     glex_query_ep(internals()->nic, &nic);
     EXPECT_OK(uct_md_iface_config_read(md.handle, "glex", NULL, NULL, &config));
-    EXPECT_OK(uct_glex_mpq_init(internals(), (const uct_glex_iface_config_t*)config,
-                                nic.mpq_capacity));
+    EXPECT_OK(
+        uct_glex_mpq_init(internals(), (const uct_glex_iface_config_t *)config, nic.mpq_capacity));
     uct_config_release(config);
     mpq_units_ = internals()->mpq.free + internals()->mpq.pool;
     return internals()->mpq.free / (UCT_GLEX_VC_CTL_UNITS + UCT_GLEX_CREDIT_LEAST);
@@ -417,7 +413,7 @@ static void report_rx(const uct_glex_vc_t *vc)
         fprintf(stderr, " %u%s%s%s%s", rx->seq, rx->er ? "er" : "", rx->zc ? "zc" : "",
                 rx->ready ? "" : "?", rx->op != NULL ? "!" : "");
     }
-    fprintf(stderr, "%s", ucs_list_is_empty((ucs_list_link_t*)&vc->rx) ? "" : " wait\n");
+    fprintf(stderr, "%s", ucs_list_is_empty((ucs_list_link_t *)&vc->rx) ? "" : " wait\n");
 }
 
 /* What is known of a connection, for whoever looks into a test that hangs */
@@ -436,8 +432,8 @@ static void report_vc(const uct_glex_vc_t *vc)
             vc->tx_fifo.acked.units, vc->tx_fifo.msgs, vc->tx_fifo.acked.msgs, vc->tx_fifo.units,
             vc->lent, vc->iface->er_rx[vc->rx_fifo_index].fifo.next, vc->tx.credits.er.units,
             vc->advertised.units, vc->tx.credits.er.msgs, vc->advertised.msgs,
-            ucs_list_length((ucs_list_link_t*)&vc->rx), vc->rx_started, vc->is_waiting,
-            !ucs_queue_is_empty((ucs_queue_head_t*)&vc->tx_ops));
+            ucs_list_length((ucs_list_link_t *)&vc->rx), vc->rx_started, vc->is_waiting,
+            !ucs_queue_is_empty((ucs_queue_head_t *)&vc->tx_ops));
     report_rx(vc);
 }
 
@@ -450,7 +446,7 @@ static void report_ifaces()
                 "process %d, interface 0x%lx: recheck %d mpq free %u pool %u waiting %lu, "
                 "ops outstanding %u rma %u zc %u, er lent %u\n",
                 (int)getpid(), in->ep_addr, in->recheck, in->mpq.free, in->mpq.pool,
-                ucs_list_length((ucs_list_link_t*)&in->mpq.wait), in->ops.outstanding,
+                ucs_list_length((ucs_list_link_t *)&in->mpq.wait), in->ops.outstanding,
                 in->ops.shares[UCT_GLEX_OP_RMA].used, in->ops.shares[UCT_GLEX_OP_ZC].used,
                 in->er.lent);
         for (unsigned i = 0; i < in->num_vcs; ++i) {

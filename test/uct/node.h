@@ -23,10 +23,10 @@ extern "C" {
 #include <vector>
 
 /* Expect UCS_OK (or another status) and print the actual status */
-#define EXPECT_STATUS(_expected, _call) \
-    do { \
-        ucs_status_t status_ = (_call); \
-        EXPECT_EQ(status_, (_expected)) << #_call << ": " << ucs_status_string(status_); \
+#define EXPECT_STATUS(_expected, _call)                                                            \
+    do {                                                                                           \
+        ucs_status_t status_ = (_call);                                                            \
+        EXPECT_EQ(status_, (_expected)) << #_call << ": " << ucs_status_string(status_);           \
     } while (0)
 #define EXPECT_OK(_call) EXPECT_STATUS(UCS_OK, _call)
 
@@ -37,8 +37,9 @@ uct_component_h component();
 
 /* While one exists errors that UCX logs are kept instead of printed. Otherwise an error fails the
  * test. */
-class ErrorLog {
-public:
+class ErrorLog
+{
+  public:
     ErrorLog();
     ~ErrorLog();
     ErrorLog(const ErrorLog &) = delete;
@@ -49,17 +50,18 @@ public:
 
 /* ---- memory domain ---- */
 
-class Md {
-public:
+class Md
+{
+  public:
     explicit Md(unsigned nic = 0);
     ~Md();
     Md(const Md &) = delete;
 
-    uct_md_h       handle = NULL;
-    uct_md_attr_t  attr;
+    uct_md_h handle = NULL;
+    uct_md_attr_t attr;
     uct_glex_md_t *internals() const
     {
-        return (uct_glex_md_t*)handle;
+        return (uct_glex_md_t *)handle;
     }
 
     bool has(uint64_t md_flag) const
@@ -73,8 +75,9 @@ ucs_status_t try_open_md();
 ucs_status_t try_open_iface(Md &md);
 
 /* Memory of a domain: allocated from the NIC, or registered private memory */
-class Memory {
-public:
+class Memory
+{
+  public:
     enum Kind { NIC, PRIVATE };
 
     Memory(Md &md, size_t length, Kind kind);
@@ -84,12 +87,12 @@ public:
     /* For peers: address, length, packed key */
     std::string describe() const;
 
-    uint8_t  *data   = NULL;
-    size_t    length = 0;
-    uct_mem_h memh   = NULL;
+    uint8_t *data = NULL;
+    size_t length = 0;
+    uct_mem_h memh = NULL;
 
-private:
-    Md  &md_;
+  private:
+    Md &md_;
     Kind kind_;
 };
 
@@ -97,14 +100,15 @@ private:
 std::vector<Memory::Kind> memory_kinds(const Md &md);
 
 /* A peer's memory, from its description */
-class RemoteMemory {
-public:
+class RemoteMemory
+{
+  public:
     explicit RemoteMemory(const std::string &description);
     ~RemoteMemory();
     RemoteMemory(const RemoteMemory &) = delete;
 
-    uint64_t   address;
-    size_t     length;
+    uint64_t address;
+    size_t length;
     uct_rkey_bundle_t rkey;
 };
 
@@ -112,15 +116,16 @@ public:
 
 typedef std::function<void(const void *data, size_t length)> AmHandler;
 
-class Iface {
-public:
+class Iface
+{
+  public:
     explicit Iface(Md &md, size_t rx_headroom = 0);
     ~Iface();
     Iface(const Iface &) = delete;
 
-    void        on_am(uint8_t id, const AmHandler &handler);
+    void on_am(uint8_t id, const AmHandler &handler);
     std::string address() const;
-    unsigned    progress();
+    unsigned progress();
 
     /* Messages and errors of the NIC's endpoint */
     glex_ext_counters counters() const;
@@ -132,7 +137,7 @@ public:
 
     uct_glex_iface_t *internals() const
     {
-        return (uct_glex_iface_t*)handle;
+        return (uct_glex_iface_t *)handle;
     }
 
     /* Flush, going on until it is done */
@@ -145,21 +150,21 @@ public:
     /* The sum of granted windows, their control reserve and free entries must be the capacity */
     void check_credits() const;
 
-    Md              &md;
-    uct_iface_h      handle = NULL;
+    Md &md;
+    uct_iface_h handle = NULL;
     uct_iface_attr_t attr;
-    uct_worker_h     worker = NULL;
+    uct_worker_h worker = NULL;
 
     /* Endpoints whose peers were reported dead, with the reason */
     std::list<std::pair<uct_ep_h, ucs_status_t>> failed;
 
-private:
+  private:
     static ucs_status_t am_callback(void *arg, void *data, size_t length, unsigned flags);
     static ucs_status_t error_callback(void *arg, uct_ep_h ep, ucs_status_t status);
 
     ucs_async_context_t *async_ = NULL;
-    unsigned             mpq_units_;
-    AmHandler            handlers_[UCT_AM_ID_MAX];
+    unsigned mpq_units_;
+    AmHandler handlers_[UCT_AM_ID_MAX];
 };
 
 /* Progress all interfaces of this thread; gives way to others when nothing happens */
@@ -176,8 +181,8 @@ void team_barrier(Team &team);
 struct Completion {
     explicit Completion(int count = 1)
     {
-        uct.func   = on_done;
-        uct.count  = count;
+        uct.func = on_done;
+        uct.count = count;
         uct.status = UCS_OK;
     }
     Completion(const Completion &) = delete;
@@ -188,17 +193,18 @@ struct Completion {
     }
 
     uct_completion_t uct;
-    int              done = 0;
+    int done = 0;
 
-private:
+  private:
     static void on_done(uct_completion_t *self)
     {
-        ++((Completion*)self)->done; /* the first member */
+        ++((Completion *)self)->done; /* the first member */
     }
 };
 
-class Ep {
-public:
+class Ep
+{
+  public:
     Ep(Iface &iface, const std::string &peer);
     ~Ep();
     Ep(const Ep &) = delete;
@@ -206,11 +212,11 @@ public:
     /* Each tries again, with progress, as long as there are no resources */
     ucs_status_t am_short(uint8_t id, uint64_t header, const void *payload, unsigned length);
     ucs_status_t am_short_iov(uint8_t id, const std::vector<uct_iov_t> &iov);
-    ssize_t      am_bcopy(uint8_t id, const void *data, size_t length, unsigned flags = 0);
+    ssize_t am_bcopy(uint8_t id, const void *data, size_t length, unsigned flags = 0);
     ucs_status_t am_zcopy(uint8_t id, const void *header, unsigned header_length,
                           const std::vector<uct_iov_t> &iov, Completion *comp);
     ucs_status_t put_short(const void *data, unsigned length, uint64_t address, uct_rkey_t rkey);
-    ssize_t      put_bcopy(const void *data, size_t length, uint64_t address, uct_rkey_t rkey);
+    ssize_t put_bcopy(const void *data, size_t length, uint64_t address, uct_rkey_t rkey);
     ucs_status_t put_zcopy(const std::vector<uct_iov_t> &iov, uint64_t address, uct_rkey_t rkey,
                            Completion *comp);
     ucs_status_t get_short(void *data, unsigned length, uint64_t address, uct_rkey_t rkey);
@@ -228,7 +234,7 @@ public:
     /* Whether its peer was reported dead */
     bool failed() const;
 
-    Iface   &iface;
+    Iface &iface;
     uct_ep_h handle = NULL;
 };
 

@@ -9,11 +9,11 @@ Ep::Ep(Iface &own, const std::string &peer) : iface(own)
 {
     uct_ep_params_t params;
 
-    params.field_mask = UCT_EP_PARAM_FIELD_IFACE | UCT_EP_PARAM_FIELD_DEV_ADDR |
-                        UCT_EP_PARAM_FIELD_IFACE_ADDR;
-    params.iface      = iface.handle;
-    params.dev_addr   = (const uct_device_addr_t*)peer.data();
-    params.iface_addr = (const uct_iface_addr_t*)(peer.data() + iface.attr.device_addr_len);
+    params.field_mask =
+        UCT_EP_PARAM_FIELD_IFACE | UCT_EP_PARAM_FIELD_DEV_ADDR | UCT_EP_PARAM_FIELD_IFACE_ADDR;
+    params.iface = iface.handle;
+    params.dev_addr = (const uct_device_addr_t *)peer.data();
+    params.iface_addr = (const uct_iface_addr_t *)(peer.data() + iface.attr.device_addr_len);
     EXPECT_TRUE(uct_iface_is_reachable(iface.handle, params.dev_addr, params.iface_addr));
     EXPECT_OK(uct_ep_create(&params, &handle));
 }
@@ -25,7 +25,7 @@ Ep::~Ep()
 
 uct_glex_vc_t *Ep::vc() const
 {
-    uct_glex_vc_t *vc = ((uct_glex_ep_t*)handle)->vc;
+    uct_glex_vc_t *vc = ((uct_glex_ep_t *)handle)->vc;
 
     return (vc->iface == NULL) ? NULL : vc; /* a placeholder before the first communication */
 }
@@ -59,12 +59,12 @@ static uct_completion_t *uct(Completion *comp)
 
 struct Bytes {
     const void *data;
-    size_t      length;
+    size_t length;
 };
 
 static size_t pack_bytes(void *dest, void *arg)
 {
-    const Bytes *bytes = (const Bytes*)arg;
+    const Bytes *bytes = (const Bytes *)arg;
 
     if (bytes->length > 0) {
         memcpy(dest, bytes->data, bytes->length);
@@ -81,8 +81,7 @@ static void unpack_bytes(void *arg, const void *data, size_t length)
 
 ucs_status_t Ep::am_short(uint8_t id, uint64_t header, const void *payload, unsigned length)
 {
-    return retry("am_short",
-                 [&] { return uct_ep_am_short(handle, id, header, payload, length); });
+    return retry("am_short", [&] { return uct_ep_am_short(handle, id, header, payload, length); });
 }
 
 ucs_status_t Ep::am_short_iov(uint8_t id, const std::vector<uct_iov_t> &iov)
@@ -155,8 +154,8 @@ ucs_status_t Ep::get_zcopy(const std::vector<uct_iov_t> &iov, uint64_t address, 
 ucs_status_t Ep::flush()
 {
     Completion comp;
-    ucs_status_t status = retry("flush of an endpoint",
-                                [&] { return uct_ep_flush(handle, 0, &comp.uct); });
+    ucs_status_t status =
+        retry("flush of an endpoint", [&] { return uct_ep_flush(handle, 0, &comp.uct); });
 
     if (status != UCS_INPROGRESS) {
         return status;
@@ -171,9 +170,9 @@ uct_iov_t piece(void *data, size_t length, uct_mem_h memh)
 
     iov.buffer = data;
     iov.length = length;
-    iov.memh   = memh;
+    iov.memh = memh;
     iov.stride = 0;
-    iov.count  = 1;
+    iov.count = 1;
     return iov;
 }
 
@@ -181,7 +180,7 @@ void fail_at_once(uct_glex_vc_t *vc)
 {
     if (!vc->peer_dead && vc->state != UCT_GLEX_VC_FAILED) {
         vc->peer_dead = 1;
-        vc->is_stale  = 1;
+        vc->is_stale = 1;
         ++vc->iface->num_dying;
         uct_glex_vc_schedule(vc);
     }

@@ -29,13 +29,13 @@ static unsigned hang_time()
 struct Team::Shared {
     std::atomic<unsigned> arrived;
     std::atomic<unsigned> generation;
-    std::atomic<unsigned> members;  /* that take part in barriers */
-    std::atomic<unsigned> failed;   /* nobody needs to wait any more */
+    std::atomic<unsigned> members; /* that take part in barriers */
+    std::atomic<unsigned> failed;  /* nobody needs to wait any more */
     std::atomic<unsigned> flags[num_flags];
     std::atomic<unsigned> may_die[max_size];
-    pid_t                 pids[max_size];
-    size_t                blob_length[max_size];
-    char                  blobs[max_size][MAX_BLOB];
+    pid_t pids[max_size];
+    size_t blob_length[max_size];
+    char blobs[max_size][MAX_BLOB];
 };
 
 Env operator+(Env env, const Env &more)
@@ -49,7 +49,7 @@ Env operator+(Env env, const Env &more)
 /* ---- a test that hangs says where ---- */
 
 void (*report_hang)();
-static std::atomic<const char*> waiting_what("nothing known"); /* of the last thread that waits */
+static std::atomic<const char *> waiting_what("nothing known"); /* of the last thread that waits */
 
 void waiting_for(const char *what)
 {
@@ -173,8 +173,8 @@ void Team::run(const Env &env, const std::function<void(Team &)> &body)
 void Team::check_exit(unsigned rank, int status) const
 {
     if (WIFSIGNALED(status)) {
-        EXPECT_TRUE(shared_->may_die[rank]) << "process " << rank << " of " << size_
-                                            << " was ended by signal " << WTERMSIG(status);
+        EXPECT_TRUE(shared_->may_die[rank])
+            << "process " << rank << " of " << size_ << " was ended by signal " << WTERMSIG(status);
     } else {
         EXPECT_EQ(WEXITSTATUS(status), 0) << "process " << rank << " of " << size_ << " failed";
     }
@@ -182,8 +182,8 @@ void Team::check_exit(unsigned rank, int status) const
 
 void team(unsigned size, const Env &env, const std::function<void(Team &)> &body)
 {
-    void *memory = mmap(NULL, sizeof(Team::Shared), PROT_READ | PROT_WRITE,
-                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    void *memory =
+        mmap(NULL, sizeof(Team::Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     ASSERT_NE(memory, MAP_FAILED);
     ASSERT_LE(size, Team::max_size);
     Team members(new (memory) Team::Shared(), size);

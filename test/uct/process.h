@@ -26,8 +26,9 @@ typedef std::map<std::string, std::string> Env;
 Env operator+(Env env, const Env &more);
 
 /* Shared memory of a team: blobs, flags and a barrier */
-class Team {
-public:
+class Team
+{
+  public:
     static constexpr unsigned max_size = 64;
     static constexpr unsigned num_flags = 16;
 
@@ -57,15 +58,17 @@ public:
     /* This process is about to die by a signal, and that is right. It leaves all barriers. */
     void may_die();
 
-private:
+  private:
     friend void team(unsigned, const Env &, const std::function<void(Team &)> &);
     struct Shared;
 
-    Team(Shared *shared, unsigned size) : shared_(shared), size_(size) {}
+    Team(Shared *shared, unsigned size) : shared_(shared), size_(size)
+    {
+    }
     void run(const Env &env, const std::function<void(Team &)> &body);
     void check_exit(unsigned rank, int status) const;
 
-    Shared  *shared_;
+    Shared *shared_;
     unsigned rank_ = 0;
     unsigned size_;
 };

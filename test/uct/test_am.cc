@@ -5,18 +5,20 @@
 
 #include <string.h>
 
-namespace {
+namespace
+{
 
 const uint8_t AM_ID = 5;
 
 /* Two interfaces on one memory domain, and what the second one received last */
-class Pair {
-public:
+class Pair
+{
+  public:
     Pair() : a(md), b(md), ep(a, b.address())
     {
         b.on_am(AM_ID, [this](const void *data, size_t length) {
             ++received;
-            last.assign((const uint8_t*)data, (const uint8_t*)data + length);
+            last.assign((const uint8_t *)data, (const uint8_t *)data + length);
         });
     }
 
@@ -31,13 +33,13 @@ public:
         EXPECT_TRUE(last == bytes) << "wrong content, length " << bytes.size();
     }
 
-    Md    md;
+    Md md;
     Iface a, b;
-    Ep    ep;
+    Ep ep;
     std::vector<uint8_t> last;
     unsigned received = 0;
 
-private:
+  private:
     unsigned expected = 0;
 };
 
@@ -49,7 +51,9 @@ std::vector<uint8_t> bytes_of(size_t length, unsigned seed = 1)
     return bytes;
 }
 
-class Am : public WithSetting {};
+class Am : public WithSetting
+{
+};
 
 TEST_P(Am, ShortEveryLength)
 {
@@ -97,7 +101,7 @@ TEST_P(Am, ShortIovEveryLengthAndSplit)
                 uint8_t *data = bytes.data();
 
                 EXPECT_OK(pair.ep.am_short_iov(
-                        AM_ID, {piece(data, split), piece(data + split, length - split)}));
+                    AM_ID, {piece(data, split), piece(data + split, length - split)}));
                 pair.expect(bytes);
             }
         }
@@ -105,7 +109,7 @@ TEST_P(Am, ShortIovEveryLengthAndSplit)
         pair.expect({});
         ErrorLog log;
         std::vector<uint8_t> more = bytes_of(max + 1);
-        uct_iov_t iov             = piece(more.data(), max + 1);
+        uct_iov_t iov = piece(more.data(), max + 1);
         EXPECT_STATUS(UCS_ERR_INVALID_PARAM, uct_ep_am_short_iov(pair.ep.handle, AM_ID, &iov, 1));
     });
 }
@@ -150,8 +154,8 @@ TEST_P(Am, ZcopyHeadersAndPieces)
             Memory memory(pair.md, attr.cap.am.max_zcopy, kind);
 
             fill(memory.data, memory.length, 7, 7);
-            for (size_t header : {(size_t)0, (size_t)1, (size_t)8, (size_t)63,
-                                  attr.cap.am.max_hdr}) {
+            for (size_t header :
+                 {(size_t)0, (size_t)1, (size_t)8, (size_t)63, attr.cap.am.max_hdr}) {
                 for (size_t length : {(size_t)0, (size_t)1, (size_t)100, (size_t)5000,
                                       attr.cap.am.max_zcopy - header}) {
                     for (size_t iovcnt = 0; iovcnt <= attr.cap.am.max_iov; ++iovcnt) {
@@ -171,8 +175,8 @@ TEST_P(Am, ZcopyHeadersAndPieces)
                                          memory.data + offset + size);
                             rest -= size;
                         }
-                        ucs_status_t status = pair.ep.am_zcopy(AM_ID, bytes.data(), header, iov,
-                                                               &comp);
+                        ucs_status_t status =
+                            pair.ep.am_zcopy(AM_ID, bytes.data(), header, iov, &comp);
                         pair.expect(bytes);
                         if (status == UCS_INPROGRESS) {
                             comp.wait();
@@ -198,8 +202,8 @@ TEST_P(Am, ZcopyWithoutCompletion)
             ucs_status_t status;
 
             fill(memory.data, 4096, 3, 3);
-            status = pair.ep.am_zcopy(AM_ID, NULL, 0, {piece(memory.data, 4096, memory.memh)},
-                                      NULL);
+            status =
+                pair.ep.am_zcopy(AM_ID, NULL, 0, {piece(memory.data, 4096, memory.memh)}, NULL);
             EXPECT_TRUE((status == UCS_OK) || (status == UCS_INPROGRESS));
             pair.expect(std::vector<uint8_t>(memory.data, memory.data + 4096));
             EXPECT_OK(pair.ep.flush());
@@ -244,7 +248,7 @@ TEST(AmZcopy, WithoutHandleLeavesNoRegistration)
     isolated({{"UCX_GLEX_RCACHE", "n"}}, [] {
         Pair pair;
         Md &md = pair.md;
-        const unsigned count = ((uct_glex_md_t*)md.handle)->dev_attr.mmt_units + 1;
+        const unsigned count = ((uct_glex_md_t *)md.handle)->dev_attr.mmt_units + 1;
         std::vector<uint8_t> bytes(200, 7);
 
         if (!pair.a.has(UCT_IFACE_FLAG_AM_ZCOPY) || md.has(UCT_MD_FLAG_NEED_MEMH)) {
@@ -252,9 +256,8 @@ TEST(AmZcopy, WithoutHandleLeavesNoRegistration)
         }
         for (unsigned i = 0; i < count; ++i) {
             Completion comp;
-            ucs_status_t status = pair.ep.am_zcopy(AM_ID, NULL, 0,
-                                                   {piece(bytes.data(), 100),
-                                                    piece(bytes.data() + 100, 100)}, &comp);
+            ucs_status_t status = pair.ep.am_zcopy(
+                AM_ID, NULL, 0, {piece(bytes.data(), 100), piece(bytes.data() + 100, 100)}, &comp);
 
             ASSERT_EQ(status, UCS_INPROGRESS) << i;
             comp.wait();
@@ -293,18 +296,17 @@ FOR_CHANNELS(Am);
 
 /* The same where the NIC lacks something: ER then goes through its mirror, there is no zero-copy */
 INSTANTIATE_TEST_SUITE_P(
-        Faults, Am,
-        testing::Values(Setting{"er_nomap", {{"UCX_GLEX_CHANNELS", "er"}, {"GLEX_FAULT", "nomap"}}},
-                        Setting{"er_noprivate",
-                                {{"UCX_GLEX_CHANNELS", "er"}, {"GLEX_FAULT", "noprivate"}}},
-                        Setting{"sr_noprivate",
-                                {{"UCX_GLEX_CHANNELS", "sr"}, {"GLEX_FAULT", "noprivate"}}}),
-        setting_name);
+    Faults, Am,
+    testing::Values(
+        Setting{"er_nomap", {{"UCX_GLEX_CHANNELS", "er"}, {"GLEX_FAULT", "nomap"}}},
+        Setting{"er_noprivate", {{"UCX_GLEX_CHANNELS", "er"}, {"GLEX_FAULT", "noprivate"}}},
+        Setting{"sr_noprivate", {{"UCX_GLEX_CHANNELS", "sr"}, {"GLEX_FAULT", "noprivate"}}}),
+    setting_name);
 
 INSTANTIATE_TEST_SUITE_P(
-        LongZcopy, Am,
-        testing::Values(Setting{"er", {{"UCX_GLEX_CHANNELS", "er"}, {"UCX_GLEX_ZC_MAX_SIZE", "64k"}}},
-                        Setting{"sr", {{"UCX_GLEX_CHANNELS", "sr"}, {"UCX_GLEX_ZC_MAX_SIZE", "64k"}}}),
-        setting_name);
+    LongZcopy, Am,
+    testing::Values(Setting{"er", {{"UCX_GLEX_CHANNELS", "er"}, {"UCX_GLEX_ZC_MAX_SIZE", "64k"}}},
+                    Setting{"sr", {{"UCX_GLEX_CHANNELS", "sr"}, {"UCX_GLEX_ZC_MAX_SIZE", "64k"}}}),
+    setting_name);
 
 } // namespace

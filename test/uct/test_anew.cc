@@ -8,7 +8,8 @@
 #include <random>
 #include <unistd.h>
 
-namespace {
+namespace
+{
 
 const uint8_t AM_ID = 9;
 
@@ -60,8 +61,8 @@ void follow(Team &team, unsigned rounds)
         if (senders.size() > random() % 4) {
             senders.pop_front();
         }
-        senders.emplace_back(new Sender(iface, team.blob(1), AM_ID, round,
-                                        mixed_plan(iface, round, 8192)));
+        senders.emplace_back(
+            new Sender(iface, team.blob(1), AM_ID, round, mixed_plan(iface, round, 8192)));
         for (unsigned i = 0; i < num_messages(round); ++i) {
             senders.back()->send();
         }
@@ -78,7 +79,9 @@ void play(Team &team, unsigned rounds)
     }
 }
 
-class Anew : public WithSetting {};
+class Anew : public WithSetting
+{
+};
 
 TEST_P(Anew, OnThisHost)
 {
@@ -124,11 +127,11 @@ struct LastWords {
         b.reset();
     }
 
-    Md                     md_a, md_b;
-    Iface                  a;
+    Md md_a, md_b;
+    Iface a;
     std::unique_ptr<Iface> b;
-    std::unique_ptr<Ep>    to_a;
-    unsigned               received = 0, sent = 0, at_b = 0;
+    std::unique_ptr<Ep> to_a;
+    unsigned received = 0, sent = 0, at_b = 0;
 };
 
 /* What it sent before it left is delivered, although we hear of the next one first: its CONNECT and

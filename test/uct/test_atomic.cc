@@ -8,7 +8,8 @@
 #include <string.h>
 #include <thread>
 
-namespace {
+namespace
+{
 
 const uct_atomic_op_t post_ops[] = {UCT_ATOMIC_OP_ADD, UCT_ATOMIC_OP_AND, UCT_ATOMIC_OP_OR,
                                     UCT_ATOMIC_OP_XOR};
@@ -27,14 +28,14 @@ ucs_status_t post(uct_ep_h ep, uct_atomic_op_t op, uint64_t value, uint64_t addr
     return uct_ep_atomic64_post(ep, op, value, address, key);
 }
 
-ucs_status_t fetch(uct_ep_h ep, uct_atomic_op_t op, uint32_t value, uint32_t *old,
-                   uint64_t address, uct_rkey_t key, uct_completion_t *comp)
+ucs_status_t fetch(uct_ep_h ep, uct_atomic_op_t op, uint32_t value, uint32_t *old, uint64_t address,
+                   uct_rkey_t key, uct_completion_t *comp)
 {
     return uct_ep_atomic32_fetch(ep, op, value, old, address, key, comp);
 }
 
-ucs_status_t fetch(uct_ep_h ep, uct_atomic_op_t op, uint64_t value, uint64_t *old,
-                   uint64_t address, uct_rkey_t key, uct_completion_t *comp)
+ucs_status_t fetch(uct_ep_h ep, uct_atomic_op_t op, uint64_t value, uint64_t *old, uint64_t address,
+                   uct_rkey_t key, uct_completion_t *comp)
 {
     return uct_ep_atomic64_fetch(ep, op, value, old, address, key, comp);
 }
@@ -54,27 +55,32 @@ ucs_status_t cswap(uct_ep_h ep, uint64_t compare, uint64_t swap, uint64_t addres
 template <typename T> T expected(uct_atomic_op_t op, T old, T value)
 {
     switch (op) {
-    case UCT_ATOMIC_OP_ADD: return old + value;
-    case UCT_ATOMIC_OP_AND: return old & value;
-    case UCT_ATOMIC_OP_OR:  return old | value;
-    case UCT_ATOMIC_OP_XOR: return old ^ value;
-    default:                return value;
+    case UCT_ATOMIC_OP_ADD:
+        return old + value;
+    case UCT_ATOMIC_OP_AND:
+        return old & value;
+    case UCT_ATOMIC_OP_OR:
+        return old | value;
+    case UCT_ATOMIC_OP_XOR:
+        return old ^ value;
+    default:
+        return value;
     }
 }
 
 /* Two interfaces of two memory domains: the first has the key of memory of the second */
-class Pair {
-public:
+class Pair
+{
+  public:
     explicit Pair(Memory::Kind kind = Memory::NIC)
-        : a(md_a), b(md_b), ep(a, b.address()), memory(md_b, 4096, kind),
-          remote(memory.describe())
+        : a(md_a), b(md_b), ep(a, b.address()), memory(md_b, 4096, kind), remote(memory.describe())
     {
         memset(memory.data, 0xee, memory.length);
     }
 
     template <typename T> T *word(size_t offset)
     {
-        return (T*)(memory.data + offset);
+        return (T *)(memory.data + offset);
     }
 
     uint64_t address(size_t offset) const
@@ -82,10 +88,10 @@ public:
         return remote.address + offset;
     }
 
-    Md           md_a, md_b;
-    Iface        a, b;
-    Ep           ep;
-    Memory       memory;
+    Md md_a, md_b;
+    Iface a, b;
+    Ep ep;
+    Memory memory;
     RemoteMemory remote;
 };
 
@@ -94,8 +100,8 @@ public:
 template <typename T> void every_operation(Pair &t, size_t offset)
 {
     const T values[] = {0, 1, 0x55, (T)0x8000000180000001ull, (T)-1};
-    uct_rkey_t key   = t.remote.rkey.rkey;
-    uint8_t *byte    = t.memory.data + offset;
+    uct_rkey_t key = t.remote.rkey.rkey;
+    uint8_t *byte = t.memory.data + offset;
     Completion comp;
     T old;
 
@@ -114,8 +120,8 @@ template <typename T> void every_operation(Pair &t, size_t offset)
             }
             for (T compare : values) {
                 *t.word<T>(offset) = before;
-                EXPECT_OK(cswap(t.ep.handle, compare, value, t.address(offset), key, &old,
-                                &comp.uct));
+                EXPECT_OK(
+                    cswap(t.ep.handle, compare, value, t.address(offset), key, &old, &comp.uct));
                 EXPECT_EQ(*t.word<T>(offset), (compare == before) ? value : before);
                 EXPECT_EQ(old, before);
             }
@@ -124,12 +130,14 @@ template <typename T> void every_operation(Pair &t, size_t offset)
     EXPECT_EQ(comp.done, 0) << "what is over at once is told by the status alone";
     EXPECT_EQ((offset == 0) ? 0xee : byte[-1], 0xee) << "written before the word";
     EXPECT_EQ((offset + sizeof(T) == t.memory.length) ? 0xee : byte[sizeof(T)], 0xee)
-            << "written behind the word";
+        << "written behind the word";
     EXPECT_OK(t.ep.flush());
     memset(byte, 0xee, sizeof(T));
 }
 
-class Atomic : public WithSetting {};
+class Atomic : public WithSetting
+{
+};
 
 TEST_P(Atomic, EveryOperation)
 {
@@ -160,8 +168,8 @@ uint64_t contend(Ep &ep, const RemoteMemory &remote, unsigned rank, unsigned cou
         EXPECT_OK(uct_ep_atomic64_fetch(ep.handle, UCT_ATOMIC_OP_ADD, 1, &ticket,
                                         remote.address + TICKETS, key, NULL));
         sum += ticket;
-        EXPECT_OK(uct_ep_atomic32_post(ep.handle, UCT_ATOMIC_OP_ADD, 1, remote.address + SMALL,
-                                       key));
+        EXPECT_OK(
+            uct_ep_atomic32_post(ep.handle, UCT_ATOMIC_OP_ADD, 1, remote.address + SMALL, key));
         EXPECT_OK(uct_ep_atomic64_post(ep.handle, UCT_ATOMIC_OP_XOR, UINT64_C(1) << rank,
                                        remote.address + BITS, key));
         while (true) {
@@ -180,11 +188,11 @@ void expect_exact(const Memory &memory, unsigned contenders, unsigned count, uin
 {
     const uint64_t all = (uint64_t)contenders * count;
 
-    EXPECT_EQ(*(uint64_t*)(memory.data + TICKETS), all);
+    EXPECT_EQ(*(uint64_t *)(memory.data + TICKETS), all);
     EXPECT_EQ(sum, all * (all - 1) / 2) << "no ticket twice";
-    EXPECT_EQ(*(uint32_t*)(memory.data + SMALL), all);
-    EXPECT_EQ(*(uint64_t*)(memory.data + BITS), (count % 2) ? (UINT64_C(1) << contenders) - 1 : 0);
-    EXPECT_EQ(*(uint64_t*)(memory.data + RAISED), all);
+    EXPECT_EQ(*(uint32_t *)(memory.data + SMALL), all);
+    EXPECT_EQ(*(uint64_t *)(memory.data + BITS), (count % 2) ? (UINT64_C(1) << contenders) - 1 : 0);
+    EXPECT_EQ(*(uint64_t *)(memory.data + RAISED), all);
 }
 
 /* Processes, and among them the owner, by operations of its processor on the ticket counter */
@@ -209,11 +217,11 @@ TEST_P(Atomic, ProcessesAtOnce)
 
         uint64_t sum = contend(ep, remote, team.rank(), count);
         for (unsigned i = 0; (team.rank() == 0) && (i < count); ++i) {
-            sum += __atomic_fetch_add((uint64_t*)(memory.data + TICKETS), 1, __ATOMIC_RELAXED);
-            __atomic_fetch_add((uint32_t*)(memory.data + SMALL), 1, __ATOMIC_RELAXED);
-            __atomic_fetch_xor((uint64_t*)(memory.data + BITS), UINT64_C(1) << size,
+            sum += __atomic_fetch_add((uint64_t *)(memory.data + TICKETS), 1, __ATOMIC_RELAXED);
+            __atomic_fetch_add((uint32_t *)(memory.data + SMALL), 1, __ATOMIC_RELAXED);
+            __atomic_fetch_xor((uint64_t *)(memory.data + BITS), UINT64_C(1) << size,
                                __ATOMIC_RELAXED);
-            __atomic_fetch_add((uint64_t*)(memory.data + RAISED), 1, __ATOMIC_RELAXED);
+            __atomic_fetch_add((uint64_t *)(memory.data + RAISED), 1, __ATOMIC_RELAXED);
         }
         EXPECT_OK(ep.flush());
         team_barrier(team);
@@ -269,7 +277,7 @@ TEST_P(Atomic, SharedKey)
         Pair t;
         Iface second(t.md_a), third(t.md_a);
         Ep ep_2(second, t.b.address()), ep_3(third, t.b.address());
-        const uct_glex_rkey_t *rkey = (uct_glex_rkey_t*)t.remote.rkey.rkey;
+        const uct_glex_rkey_t *rkey = (uct_glex_rkey_t *)t.remote.rkey.rkey;
         uint64_t old;
 
         memset(t.memory.data, 0, 8);
@@ -329,7 +337,7 @@ TEST_P(Atomic, Lock)
         }
         team_barrier(team);
         if (team.rank() == 0) {
-            EXPECT_EQ(*(uint64_t*)(memory.data + 64), 3u * rounds);
+            EXPECT_EQ(*(uint64_t *)(memory.data + 64), 3u * rounds);
         }
         team_barrier(team);
     });
@@ -366,7 +374,7 @@ TEST_P(Atomic, RefusedAddress)
     isolated(env(), [] {
         Pair t;
         const uint64_t end = t.memory.length;
-        uct_rkey_t key     = t.remote.rkey.rkey;
+        uct_rkey_t key = t.remote.rkey.rkey;
         auto refused = [](ucs_status_t status) { EXPECT_STATUS(UCS_ERR_INVALID_ADDR, status); };
         uint64_t old = 0;
 
@@ -375,9 +383,9 @@ TEST_P(Atomic, RefusedAddress)
             {
                 ErrorLog log;
 
-                for (uint64_t address : {t.address(end), t.address(0) - 8, t.address(1),
-                                         t.address(62), t.address(end - 2), (uint64_t)0,
-                                         UINT64_MAX - 7, UINT64_MAX}) {
+                for (uint64_t address :
+                     {t.address(end), t.address(0) - 8, t.address(1), t.address(62),
+                      t.address(end - 2), (uint64_t)0, UINT64_MAX - 7, UINT64_MAX}) {
                     all_functions(t.ep, address, key, refused);
                 }
                 refused(post(t.ep.handle, UCT_ATOMIC_OP_ADD, UINT64_C(1), t.address(4), key));
@@ -401,7 +409,7 @@ TEST_P(Atomic, WrongKey)
     isolated(env(), [] {
         for (int which = 0; which < 2; ++which) {
             Pair t;
-            uct_glex_rkey_t *key = (uct_glex_rkey_t*)t.remote.rkey.rkey;
+            uct_glex_rkey_t *key = (uct_glex_rkey_t *)t.remote.rkey.rkey;
 
             if (which == 0) {
                 key->packed.key ^= 1;
@@ -432,8 +440,8 @@ TEST_P(Atomic, AfterDeregistration)
             uct_rkey_bundle_t key;
             uct_mem_h memh;
 
-            EXPECT_OK(uct_md_mem_reg(t.md_b.handle, t.memory.data, 4096, UCT_MD_MEM_ACCESS_ALL,
-                                     &memh));
+            EXPECT_OK(
+                uct_md_mem_reg(t.md_b.handle, t.memory.data, 4096, UCT_MD_MEM_ACCESS_ALL, &memh));
             EXPECT_OK(uct_md_mkey_pack(t.md_b.handle, memh, packed.data()));
             EXPECT_OK(uct_rkey_unpack(component(), packed.data(), &key));
             if (used) {
@@ -499,10 +507,11 @@ TEST_P(Atomic, PeerKilled)
             }
         } while (status == UCS_OK);
         EXPECT_TRUE((status == UCS_ERR_ENDPOINT_TIMEOUT) || (status == UCS_ERR_CONNECTION_RESET))
-                << ucs_status_string(status);
+            << ucs_status_string(status);
         progress_until("the error handler", [&] { return ep.failed(); });
-        EXPECT_NE(uct_ep_atomic64_post(ep.handle, UCT_ATOMIC_OP_ADD, 1, remote.address,
-                                       remote.rkey.rkey), UCS_OK);
+        EXPECT_NE(
+            uct_ep_atomic64_post(ep.handle, UCT_ATOMIC_OP_ADD, 1, remote.address, remote.rkey.rkey),
+            UCS_OK);
         EXPECT_EQ(iface.failed.size(), 1u);
     });
 }
@@ -513,7 +522,7 @@ TEST_P(Atomic, Offer)
     isolated(env(), [] {
         Md md;
         Iface iface(md);
-        const bool offered  = !md.has(UCT_MD_FLAG_REG);
+        const bool offered = !md.has(UCT_MD_FLAG_REG);
         const uint64_t post = offered ? 0x0f : 0, fetch = offered ? 0x3f : 0;
 
         EXPECT_EQ(iface.has(UCT_IFACE_FLAG_ATOMIC_CPU), offered);
@@ -525,14 +534,16 @@ TEST_P(Atomic, Offer)
     });
 }
 
-INSTANTIATE_TEST_SUITE_P(
-        Nic, Atomic,
-        testing::Values(Setting{"plain", {}}, Setting{"no_rcache", {{"UCX_GLEX_RCACHE", "n"}}},
-                        Setting{"noprivate", {{"GLEX_PRIVATE_RDMA", "n"}}}),
-        setting_name);
+INSTANTIATE_TEST_SUITE_P(Nic, Atomic,
+                         testing::Values(Setting{"plain", {}},
+                                         Setting{"no_rcache", {{"UCX_GLEX_RCACHE", "n"}}},
+                                         Setting{"noprivate", {{"GLEX_PRIVATE_RDMA", "n"}}}),
+                         setting_name);
 
 /* Memory that cannot be mapped: refused, untouched, and the endpoint is as good as before */
-class AtomicUnmapped : public WithSetting {};
+class AtomicUnmapped : public WithSetting
+{
+};
 
 TEST_P(AtomicUnmapped, Refused)
 {
@@ -560,9 +571,9 @@ TEST_P(AtomicUnmapped, Refused)
     });
 }
 
-INSTANTIATE_TEST_SUITE_P(
-        Nic, AtomicUnmapped,
-        testing::Values(Setting{"private", {}}, Setting{"nomap", {{"GLEX_FAULT", "nomap"}}}),
-        setting_name);
+INSTANTIATE_TEST_SUITE_P(Nic, AtomicUnmapped,
+                         testing::Values(Setting{"private", {}},
+                                         Setting{"nomap", {{"GLEX_FAULT", "nomap"}}}),
+                         setting_name);
 
 } // namespace

@@ -5,7 +5,8 @@
 
 #include <string.h>
 
-namespace {
+namespace
+{
 
 const uint8_t AM_ID = 5;
 
@@ -13,14 +14,14 @@ const uint8_t AM_ID = 5;
 void fill_queue(Iface &full, Iface &filler, bool is_events)
 {
     uint64_t junk[UCT_GLEX_MP_LEN / 8] = {};
-    glex_ep_addr_t addr                = {};
-    glex_imm_mp_req_t req              = {};
+    glex_ep_addr_t addr = {};
+    glex_imm_mp_req_t req = {};
 
-    addr.v          = full.internals()->ep_addr;
+    addr.v = full.internals()->ep_addr;
     req.rmt_ep_addr = addr;
-    req.data        = junk;
-    req.len         = sizeof(junk);
-    req.flag        = GLEX_EXT_FLAG_NO_LOSS;
+    req.data = junk;
+    req.len = sizeof(junk);
+    req.flag = GLEX_EXT_FLAG_NO_LOSS;
     if (is_events) {
         while (glex_ext_post_event(filler.internals()->nic, addr, 0, ~0ul) == GLEX_SUCCESS) {
         }
@@ -48,7 +49,7 @@ void expect_sleep(Iface &iface)
 struct Waiting {
     static ucs_status_t on_turn(uct_pending_req_t *uct)
     {
-        Waiting *self       = (Waiting*)uct; /* the first member */
+        Waiting *self = (Waiting *)uct; /* the first member */
         ucs_status_t status = uct_ep_am_short(self->ep, AM_ID, 0, NULL, 0);
 
         self->done += (status == UCS_OK);
@@ -56,8 +57,8 @@ struct Waiting {
     }
 
     uct_pending_req_t uct = {};
-    uct_ep_h          ep  = NULL;
-    int               done = 0;
+    uct_ep_h ep = NULL;
+    int done = 0;
 };
 
 /* A CONNECT that waits for room */
@@ -98,7 +99,7 @@ TEST(Blocked, PendingSleeps)
         }
         fill_queue(full, filler, false);
         waiting.uct.func = Waiting::on_turn;
-        waiting.ep       = ep.handle;
+        waiting.ep = ep.handle;
         EXPECT_STATUS(UCS_ERR_NO_RESOURCE, uct_ep_am_short(ep.handle, AM_ID, 0, NULL, 0));
         EXPECT_GT(uct_glex_credit_avail(&ep.vc()->mp_tx), 0u);
         EXPECT_OK(uct_ep_pending_add(ep.handle, &waiting.uct, 0));

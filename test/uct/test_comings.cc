@@ -9,7 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-namespace {
+namespace
+{
 
 const uint8_t AM_ID = 3;
 
@@ -64,7 +65,7 @@ Holdings look()
     EXPECT_EQ(fscanf(file, "%lu", &pages), 1);
     fclose(file);
     holdings.vm_kib = pages * (sysconf(_SC_PAGESIZE) / 1024);
-    holdings.maps   = count_lines("/proc/self/maps");
+    holdings.maps = count_lines("/proc/self/maps");
     look_at_files(&holdings);
     return holdings;
 }
@@ -98,7 +99,7 @@ void put_once(Ep &ep, const Memory &memory)
     uint64_t value = 42;
 
     EXPECT_OK(ep.put_short(&value, sizeof(value), remote.address, remote.rkey.rkey));
-    EXPECT_EQ(*(uint64_t*)memory.data, value);
+    EXPECT_EQ(*(uint64_t *)memory.data, value);
 }
 
 TEST(Comings, Keys)
@@ -141,7 +142,7 @@ TEST(Comings, PointersOfKeys)
 
             memory.data[5] = 77;
             EXPECT_OK(uct_rkey_ptr(component(), &remote.rkey, remote.address, &ptr));
-            EXPECT_EQ(((uint8_t*)ptr)[5], 77);
+            EXPECT_EQ(((uint8_t *)ptr)[5], 77);
         });
     });
 }
@@ -159,7 +160,7 @@ TEST(Comings, PointerOutlivesOtherDomains)
         memory.data[0] = 42;
         EXPECT_OK(uct_rkey_ptr(component(), &remote.rkey, remote.address, &ptr));
         first.reset();
-        EXPECT_EQ(*(uint8_t*)ptr, 42);
+        EXPECT_EQ(*(uint8_t *)ptr, 42);
     });
 }
 

@@ -3,23 +3,21 @@
  */
 #include "traffic.h"
 
-namespace {
+namespace
+{
 
 struct Nonsense {
-    const char *name;  /* without UCX_GLEX_ */
+    const char *name; /* without UCX_GLEX_ */
     const char *value;
     const char *range; /* what the message must tell, beside the name */
-    Env         with;  /* set beside it */
+    Env with;          /* set beside it */
 };
 
 /* Of the memory domain */
 const Nonsense md_nonsense[] = {
-    {"EP_MPQ_CAPACITY", "1", "16 to", {}},
-    {"EP_MPQ_CAPACITY", "4000000000", "16 to", {}},
-    {"EP_EQ_CAPACITY", "1", "64 to", {}},
-    {"EP_EQ_CAPACITY", "4000000000", "64 to", {}},
-    {"EP_DQ_CAPACITY", "1", "8 to", {}},
-    {"EP_DQ_CAPACITY", "4000000000", "8 to", {}},
+    {"EP_MPQ_CAPACITY", "1", "16 to", {}}, {"EP_MPQ_CAPACITY", "4000000000", "16 to", {}},
+    {"EP_EQ_CAPACITY", "1", "64 to", {}},  {"EP_EQ_CAPACITY", "4000000000", "64 to", {}},
+    {"EP_DQ_CAPACITY", "1", "8 to", {}},   {"EP_DQ_CAPACITY", "4000000000", "8 to", {}},
 };
 
 const Nonsense iface_nonsense[] = {
@@ -68,9 +66,9 @@ const Nonsense iface_nonsense[] = {
 void expect_named(const Nonsense &c, const std::string &text)
 {
     EXPECT_NE(text.find(c.name), std::string::npos)
-            << c.name << " is not named by the message: " << text;
+        << c.name << " is not named by the message: " << text;
     EXPECT_NE(text.find(c.range), std::string::npos)
-            << "the message does not tell '" << c.range << "': " << text;
+        << "the message does not tell '" << c.range << "': " << text;
 }
 
 Env environment_of(const Nonsense &c)
@@ -126,7 +124,8 @@ const Env good[] = {
     {{"UCX_GLEX_ZC_REQ_CAPACITY", "1"}},
     {{"UCX_GLEX_ZC_MAX_SIZE", "256"}},
     {{"UCX_GLEX_ZC_MAX_SIZE", "64k"}},
-    {{"UCX_GLEX_SR_CREDIT_START", "1"}, {"UCX_GLEX_SR_CREDIT_MAX", "1"},
+    {{"UCX_GLEX_SR_CREDIT_START", "1"},
+     {"UCX_GLEX_SR_CREDIT_MAX", "1"},
      {"UCX_GLEX_CHANNELS", "sr"}},
     {{"UCX_GLEX_EP_MPQ_CAPACITY", "0"}, {"UCX_GLEX_EP_EQ_CAPACITY", "0"}},
     {{"UCX_GLEX_EP_MPQ_POOL_UNITS", "1"}, {"UCX_GLEX_CHANNELS", "sr"}},

@@ -6,11 +6,14 @@
 
 #include <memory>
 
-namespace {
+namespace
+{
 
 const uint8_t AM_ID = 5;
 
-class Connect : public WithSetting {};
+class Connect : public WithSetting
+{
+};
 
 /* A second endpoint of the connection must not overtake what is pending on the first */
 TEST_P(Connect, KeepsTheOrder)
@@ -21,9 +24,8 @@ TEST_P(Connect, KeepsTheOrder)
         Ep one(a, b.address()), other(a, b.address());
         std::vector<uint64_t> received;
 
-        b.on_am(AM_ID, [&](const void *data, size_t) {
-            received.push_back(*(const uint64_t*)data);
-        });
+        b.on_am(AM_ID,
+                [&](const void *data, size_t) { received.push_back(*(const uint64_t *)data); });
         EXPECT_STATUS(UCS_ERR_NO_RESOURCE, uct_ep_am_short(one.handle, AM_ID, 0, NULL, 0));
         EXPECT_STATUS(UCS_ERR_NO_RESOURCE, uct_ep_am_short(other.handle, AM_ID, 1, NULL, 0));
         EXPECT_OK(one.am_short(AM_ID, 0, NULL, 0));
@@ -60,9 +62,9 @@ TEST_P(Connect, EmptyPutAsks)
 
 /* An endpoint to an interface that may leave, and memory that its domain keeps */
 struct PutPair {
-    PutPair(Md &md, Md &other, Memory::Kind kind) :
-        a(md), b(new Iface(other)), memory(other, 64, kind), remote(memory.describe()),
-        ep(a, b->address())
+    PutPair(Md &md, Md &other, Memory::Kind kind)
+        : a(md), b(new Iface(other)), memory(other, 64, kind), remote(memory.describe()),
+          ep(a, b->address())
     {
     }
 
@@ -71,11 +73,11 @@ struct PutPair {
         EXPECT_OK(ep.put_short(&value, 8, remote.address, remote.rkey.rkey));
     }
 
-    Iface                  a;
+    Iface a;
     std::unique_ptr<Iface> b;
-    Memory                 memory;
-    RemoteMemory           remote;
-    Ep                     ep;
+    Memory memory;
+    RemoteMemory remote;
+    Ep ep;
 };
 
 /* The memory is there, and takes the put; its owner's interface is not */
@@ -116,11 +118,11 @@ TEST(ConnectFlush, AsksWhenItCan)
         pair.put(2);
 
         ucs_mpool_elem_t *free = ops->freelist;
-        const unsigned quota   = ops->data->quota;
-        ops->freelist    = NULL;
+        const unsigned quota = ops->data->quota;
+        ops->freelist = NULL;
         ops->data->quota = 0;
         EXPECT_STATUS(UCS_ERR_NO_RESOURCE, uct_ep_flush(pair.ep.handle, 0, NULL));
-        ops->freelist    = free;
+        ops->freelist = free;
         ops->data->quota = quota;
         EXPECT_EQ(pair.ep.flush(), UCS_ERR_ENDPOINT_TIMEOUT);
         EXPECT_EQ(pair.a.failed.size(), 1u);
@@ -145,7 +147,7 @@ TEST_P(Connect, LeavesBeforeTheFlush)
             EXPECT_OK(pair.ep.flush());
             pair.put(1);
             EXPECT_TRUE(pair.ep.vc()->dirty);
-            EXPECT_EQ(*(uint64_t*)pair.memory.data, 1u);
+            EXPECT_EQ(*(uint64_t *)pair.memory.data, 1u);
             pair.b.reset();
             EXPECT_EQ(pair.ep.vc()->state, UCT_GLEX_VC_OPEN);
             EXPECT_OK(pair.ep.flush());
@@ -172,7 +174,8 @@ TEST(ConnectAnew, WhileThePeerAccepts)
         a.progress();
         EXPECT_EQ(ep->vc()->state, UCT_GLEX_VC_CONNECTING);
         while (glex_ext_post_mp(b.internals()->nic, to_a, UCT_GLEX_MP_ACK, 0, 0, NULL, 0) ==
-               GLEX_SUCCESS) {}
+               GLEX_SUCCESS) {
+        }
         waiting_for("the first CONNECT");
         while (b.internals()->num_vcs == 0) {
             b.progress();
@@ -216,9 +219,9 @@ void report(const uct_glex_vc_t *vc, struct glex_err_req error)
     glex_ep_addr_t addr = {.v = vc->peer};
 
     glex_decompose_ep_addr(addr, GLEX_EP_TYPE_FAST, &error.rmt_nic_id, &error.rmt_ep_num);
-    vc->iface->error     = error;
+    vc->iface->error = error;
     vc->iface->has_error = 1;
-    vc->iface->due       = 1;
+    vc->iface->due = 1;
 }
 
 /* Its CONNECT */
@@ -226,9 +229,9 @@ void report_connect(const uct_glex_vc_t *vc, enum glex_err_req_status status)
 {
     struct glex_err_req error = {};
 
-    error.op     = GLEX_ERR_OP_IMM_MP;
+    error.op = GLEX_ERR_OP_IMM_MP;
     error.status = status;
-    error.data0  = UCT_GLEX_MP_CONNECT | (uint64_t)uct_glex_vc_mark(vc) << 48;
+    error.data0 = UCT_GLEX_MP_CONNECT | (uint64_t)uct_glex_vc_mark(vc) << 48;
     report(vc, error);
 }
 
@@ -237,9 +240,9 @@ void report_message(const uct_glex_vc_t *vc, uint32_t vc_id)
 {
     struct glex_err_req error = {};
 
-    error.op     = GLEX_ERR_OP_IMM_MP;
+    error.op = GLEX_ERR_OP_IMM_MP;
     error.status = GLEX_ERR_STATUS_DEST_VP_STOP;
-    error.data0  = UCT_GLEX_MP_ACK | (uint64_t)vc_id << 16;
+    error.data0 = UCT_GLEX_MP_ACK | (uint64_t)vc_id << 16;
     report(vc, error);
 }
 
@@ -248,9 +251,9 @@ void report_event(const uct_glex_vc_t *vc, uint32_t vc_id)
 {
     struct glex_err_req error = {};
 
-    error.op     = GLEX_ERR_OP_IMM_RDMA_PUT;
+    error.op = GLEX_ERR_OP_IMM_RDMA_PUT;
     error.status = GLEX_ERR_STATUS_DEST_VP_STOP;
-    error.data2  = UCT_GLEX_EVENT_RING | (uint64_t)vc_id << 16;
+    error.data2 = UCT_GLEX_EVENT_RING | (uint64_t)vc_id << 16;
     report(vc, error);
 }
 
@@ -295,12 +298,12 @@ TEST(ConnectLost, IsRefused)
         a.progress();
         EXPECT_EQ(to_b.vc()->state, UCT_GLEX_VC_CONNECTING);
         lose_messages(b);
-        b.internals()->refusals[0].dest       = ucs_derived_of(to_a.handle, uct_glex_ep_t)->peer;
+        b.internals()->refusals[0].dest = ucs_derived_of(to_a.handle, uct_glex_ep_t)->peer;
         b.internals()->refusals[0].unknown_id = 0;
-        b.internals()->refusals[0].peer_id    = to_b.vc()->id;
-        b.internals()->num_refusals           = 1;
-        b.internals()->recheck                = 1;
-        b.internals()->due                    = 1;
+        b.internals()->refusals[0].peer_id = to_b.vc()->id;
+        b.internals()->num_refusals = 1;
+        b.internals()->recheck = 1;
+        b.internals()->due = 1;
         progress_until("the error handler", [&] { return to_b.failed(); });
     });
 }
@@ -321,7 +324,7 @@ TEST(ConnectAnew, OutlivesErrorsOfTheEarlierOne)
         b->on_am(AM_ID, [](const void *, size_t) {});
         EXPECT_OK(first.am_short(AM_ID, 0, NULL, 0));
         EXPECT_OK(first.flush());
-        old    = first.vc();
+        old = first.vc();
         old_id = old->tx.vc_id;
         b.reset();
         b.reset(new Iface(md_b));
@@ -332,7 +335,7 @@ TEST(ConnectAnew, OutlivesErrorsOfTheEarlierOne)
         vc = next.vc();
         EXPECT_NE(vc, old);
         EXPECT_EQ(vc->peer, old->peer);
-        put.op     = GLEX_ERR_OP_IMM_RDMA_PUT;
+        put.op = GLEX_ERR_OP_IMM_RDMA_PUT;
         put.status = GLEX_ERR_STATUS_DEST_VP_STOP;
         for (bool is_open : {false, true}) {
             report_message(old, old_id);
@@ -409,10 +412,10 @@ TEST(Reachable, NobodyOnAnotherFabric)
         Md md;
         Iface a(md), b(md);
         std::string address = b.address();
-        uct_glex_device_addr_t *dev = (uct_glex_device_addr_t*)&address[0];
+        uct_glex_device_addr_t *dev = (uct_glex_device_addr_t *)&address[0];
         auto reaches = [&] {
-            return uct_iface_is_reachable(a.handle, (uct_device_addr_t*)dev,
-                                          (uct_iface_addr_t*)(dev + 1));
+            return uct_iface_is_reachable(a.handle, (uct_device_addr_t *)dev,
+                                          (uct_iface_addr_t *)(dev + 1));
         };
 
         EXPECT_TRUE(reaches());
@@ -435,8 +438,9 @@ void expect_answer_before_accept(Op op)
     b.on_am(AM_ID, [](const void *, size_t) {});
     EXPECT_OK(request.am_short(AM_ID, 0, NULL, 0));
     waiting_for("the connection");
-    for (b.progress(); (b.internals()->num_vcs == 0) ||
-                       (b.internals()->vcs[0]->state != UCT_GLEX_VC_OPEN); b.progress()) {
+    for (b.progress();
+         (b.internals()->num_vcs == 0) || (b.internals()->vcs[0]->state != UCT_GLEX_VC_OPEN);
+         b.progress()) {
         a.progress();
     }
     Sink sink(a, AM_ID, 1, plan);

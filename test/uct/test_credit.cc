@@ -9,20 +9,23 @@
 #include <random>
 #include <vector>
 
-namespace {
+namespace
+{
 
 /* A receiver with the last limit that it told */
 struct CreditRx : uct_glex_credit_rx_t {
-    CreditRx() : uct_glex_credit_rx_t() {}
+    CreditRx() : uct_glex_credit_rx_t()
+    {
+    }
 
     uint16_t told = 0;
 };
 
 struct UpdateCase {
-    uint16_t    limit;
-    uint16_t    told;
-    int         more;
-    uint16_t    result;
+    uint16_t limit;
+    uint16_t told;
+    int more;
+    uint16_t result;
     const char *what;
 };
 
@@ -44,7 +47,7 @@ TEST(Credit, UpdateTable)
 
         SCOPED_TRACE(c.what);
         tx.limit = c.limit;
-        tx.sent  = c.limit;
+        tx.sent = c.limit;
         EXPECT_EQ(uct_glex_credit_update(&tx, c.told), c.more);
         EXPECT_EQ(tx.limit, c.result);
         EXPECT_EQ(uct_glex_credit_avail(&tx), (uint16_t)(c.result - c.limit));
@@ -52,8 +55,8 @@ TEST(Credit, UpdateTable)
 }
 
 struct OwedCase {
-    uint16_t    rcvd, told, window, owed;
-    int         must;
+    uint16_t rcvd, told, window, owed;
+    int must;
     const char *what;
 };
 
@@ -79,8 +82,8 @@ TEST(Credit, OwedTable)
         CreditRx rx;
 
         SCOPED_TRACE(c.what);
-        rx.rcvd   = c.rcvd;
-        rx.told   = c.told;
+        rx.rcvd = c.rcvd;
+        rx.told = c.told;
         rx.window = c.window;
         EXPECT_EQ(uct_glex_credit_limit(&rx), (uint16_t)(c.rcvd + c.window));
         EXPECT_EQ(uct_glex_credit_owed(&rx, rx.told), c.owed);
@@ -89,9 +92,9 @@ TEST(Credit, OwedTable)
 }
 
 struct GrowthCase {
-    uint16_t    window;
-    unsigned    inc, max;
-    uint16_t    growth;
+    uint16_t window;
+    unsigned inc, max;
+    uint16_t growth;
     const char *what;
 };
 
@@ -145,8 +148,9 @@ TEST(Credit, CountersWrap)
 
 /* ---- 64 senders and one receiver ---- */
 
-class Receiver {
-public:
+class Receiver
+{
+  public:
     Receiver(unsigned capacity, unsigned start, unsigned max, unsigned seed)
         : capacity_(capacity), free_(capacity), max_(max), random_(seed), peers_(64)
     {
@@ -197,24 +201,24 @@ public:
             }
             check(peer);
             ASSERT_GT(uct_glex_credit_avail(&peer.tx), 0)
-                    << "a sender stands still for ever: window " << peer.rx.window;
+                << "a sender stands still for ever: window " << peer.rx.window;
         }
     }
 
     unsigned grown = 0;
 
-private:
+  private:
     struct Peer {
-        uct_glex_credit_tx_t  tx = {};
-        CreditRx              rx;
+        uct_glex_credit_tx_t tx = {};
+        CreditRx rx;
         std::vector<uint16_t> headers; /* limits on their way to the sender, in no order */
-        std::vector<bool>     data;    /* on its way to the receiver, in no order: wants more */
+        std::vector<bool> data;        /* on its way to the receiver, in no order: wants more */
     };
 
     template <typename T> T take_any(std::vector<T> &list)
     {
         size_t i = random_() % list.size();
-        T item   = list[i];
+        T item = list[i];
 
         list.erase(list.begin() + i);
         return item;
@@ -275,12 +279,12 @@ private:
         ASSERT_EQ(sum, capacity_) << "granted + free = capacity";
         /* what is on its way, and what may still be sent, fit into what is reserved for them */
         ASSERT_LE((uint16_t)(peer.tx.limit - peer.rx.rcvd), peer.rx.window)
-                << "may send more than the queue has room for";
+            << "may send more than the queue has room for";
         ASSERT_LE(uct_glex_credit_avail(&peer.tx), max_);
     }
 
-    unsigned          capacity_, free_, max_;
-    std::mt19937      random_;
+    unsigned capacity_, free_, max_;
+    std::mt19937 random_;
     std::vector<Peer> peers_;
 };
 
@@ -288,7 +292,9 @@ struct ManyCase {
     unsigned capacity, start, max;
 };
 
-class CreditMany : public testing::TestWithParam<ManyCase> {};
+class CreditMany : public testing::TestWithParam<ManyCase>
+{
+};
 
 TEST_P(CreditMany, GrantedAndFreeAreTheCapacity)
 {

@@ -7,11 +7,14 @@
 #include <signal.h>
 #include <unistd.h>
 
-namespace {
+namespace
+{
 
 const uint8_t AM_VICTIM = 1, AM_FRIEND = 2, AM_FLOOD = 3;
 
-class Death : public WithSetting {};
+class Death : public WithSetting
+{
+};
 
 /* Process 0 survives, process 1 dies, process 2 is a friend who talks to 0 all the time */
 enum { SURVIVOR, VICTIM, FRIEND };
@@ -48,8 +51,9 @@ void be_friend(Team &team, Iface &iface)
 }
 
 /* The survivor's side of the friendship: every message of the friend is answered */
-class Friendship {
-public:
+class Friendship
+{
+  public:
     Friendship(Team &team, Iface &iface)
         : sender_(iface, team.blob(FRIEND), AM_FRIEND, SURVIVOR, mixed_plan(iface, 2, 3000)),
           sink_(iface, AM_FRIEND, FRIEND, mixed_plan(iface, 2, 3000))
@@ -88,9 +92,9 @@ public:
         sender_.drain();
     }
 
-private:
+  private:
     Sender sender_;
-    Sink   sink_;
+    Sink sink_;
 };
 
 void kill_victim(Team &team)
@@ -104,10 +108,10 @@ void expect_failed_once(const Iface &iface, const Ep &ep)
     EXPECT_EQ(iface.failed.front().first, ep.handle);
     EXPECT_TRUE((iface.failed.front().second == UCS_ERR_ENDPOINT_TIMEOUT) ||
                 (iface.failed.front().second == UCS_ERR_CONNECTION_RESET))
-            << ucs_status_string(iface.failed.front().second);
+        << ucs_status_string(iface.failed.front().second);
     EXPECT_TRUE(UCS_STATUS_IS_ERR(uct_ep_am_short(ep.handle, AM_VICTIM, 0, NULL, 0)) &&
                 (uct_ep_am_short(ep.handle, AM_VICTIM, 0, NULL, 0) != UCS_ERR_NO_RESOURCE))
-            << "an endpoint that failed says so";
+        << "an endpoint that failed says so";
 }
 
 /* What the dead had of ours comes back: as if only the friend were there */
@@ -130,8 +134,8 @@ void expect_nothing_leaked(const Iface &iface)
 
         if (vc->state == UCT_GLEX_VC_FAILED) {
             EXPECT_EQ(vc->er_tx, nullptr);
-            EXPECT_TRUE(ucs_list_is_empty((ucs_list_link_t*)&vc->rx));
-            EXPECT_TRUE(ucs_queue_is_empty((ucs_queue_head_t*)&vc->tx_ops));
+            EXPECT_TRUE(ucs_list_is_empty((ucs_list_link_t *)&vc->rx));
+            EXPECT_TRUE(ucs_queue_is_empty((ucs_queue_head_t *)&vc->tx_ops));
         }
     }
 }
@@ -236,11 +240,11 @@ TEST_P(Death, WhilePendingWaits)
     struct Request {
         static ucs_status_t on_turn(uct_pending_req_t *uct)
         {
-            return uct_ep_am_short(((Request*)uct)->ep, AM_VICTIM, 0, NULL, 0);
+            return uct_ep_am_short(((Request *)uct)->ep, AM_VICTIM, 0, NULL, 0);
         }
 
         uct_pending_req_t uct;
-        uct_ep_h          ep;
+        uct_ep_h ep;
     };
     auto hang = [](Team &team, Iface &iface) {
         unsigned received = 0;
@@ -260,14 +264,14 @@ TEST_P(Death, WhilePendingWaits)
         } while (status == UCS_OK);
         EXPECT_STATUS(UCS_ERR_NO_RESOURCE, status);
         request.uct.func = Request::on_turn;
-        request.ep       = ep.handle;
+        request.ep = ep.handle;
         EXPECT_OK(uct_ep_pending_add(ep.handle, &request.uct, 0));
         friendship.exchange(20);
         EXPECT_FALSE(ep.failed()) << "it only sleeps";
         kill_victim(team);
         friendship.until("the error handler", [&] { return ep.failed(); });
         uct_ep_pending_purge(
-                ep.handle, [](uct_pending_req_t *, void *arg) { ++*(unsigned*)arg; }, &purged);
+            ep.handle, [](uct_pending_req_t *, void *arg) { ++*(unsigned *)arg; }, &purged);
         EXPECT_LE(purged, 1u);
     };
 
@@ -333,8 +337,8 @@ TEST_P(Death, WhileZcopyIsOnItsWay)
             });
             team.flag(STOP) = 1;
             friendship.until("the victim", [&] { return team.flag(READY) != 0; });
-            EXPECT_STATUS(UCS_INPROGRESS, uct_ep_am_zcopy(ep.handle, AM_VICTIM, NULL, 0, &iov, 1, 0,
-                                                          &comp.uct));
+            EXPECT_STATUS(UCS_INPROGRESS,
+                          uct_ep_am_zcopy(ep.handle, AM_VICTIM, NULL, 0, &iov, 1, 0, &comp.uct));
             EXPECT_STATUS(UCS_INPROGRESS, uct_ep_flush(ep.handle, 0, &flush.uct));
             friendship.exchange(20);
             EXPECT_EQ(comp.done + flush.done, 0);

@@ -7,7 +7,8 @@
 #include <fstream>
 #include <string.h>
 
-namespace {
+namespace
+{
 
 const uint8_t AM_ID = 5;
 
@@ -51,16 +52,18 @@ struct Stale {
         EXPECT_FALSE(good->failed() || back->failed());
     }
 
-    Md                            md_a, md_b;
-    Iface                         a;
-    std::unique_ptr<Memory>       memory;
+    Md md_a, md_b;
+    Iface a;
+    std::unique_ptr<Memory> memory;
     std::unique_ptr<RemoteMemory> remote;
-    std::unique_ptr<Iface>        b;
-    std::unique_ptr<Ep>           stale, good, back;
-    unsigned                      at_a = 0, at_b = 0;
+    std::unique_ptr<Iface> b;
+    std::unique_ptr<Ep> stale, good, back;
+    unsigned at_a = 0, at_b = 0;
 };
 
-class Ending : public WithSetting {};
+class Ending : public WithSetting
+{
+};
 
 /* A message by the endpoint to the closed interface fails that endpoint alone, whether the
  * connection to the living one was there before or not */
@@ -93,8 +96,8 @@ TEST_P(Ending, PutByAStaleEndpoint)
         uint64_t value = 1;
 
         s.exchange(10);
-        EXPECT_OK(s.stale->put_short(&value, sizeof(value), s.remote->address,
-                                     s.remote->rkey.rkey));
+        EXPECT_OK(
+            s.stale->put_short(&value, sizeof(value), s.remote->address, s.remote->rkey.rkey));
         progress_until("the error handler", [&] { return s.stale->failed(); });
         s.expect_good();
     });
@@ -121,7 +124,7 @@ unsigned send_all(Ep &ep)
 {
     static size_t length;
     unsigned count = 0;
-    auto pack      = [](void *dest, void *) { return (size_t)(memset(dest, 1, length), length); };
+    auto pack = [](void *dest, void *) { return (size_t)(memset(dest, 1, length), length); };
 
     for (length = 8;; length = 1 + (length * 5) % ucs_min(ep.iface.attr.cap.am.max_bcopy, 3001)) {
         if (uct_ep_am_bcopy(ep.handle, AM_ID, pack, NULL, 0) != (ssize_t)length) {
@@ -182,20 +185,26 @@ void lose(const Env &env,
 /* `a` fails the connection alone, as after a protocol error or for want of memory */
 TEST_P(Ending, ReceiverFailsAlone)
 {
-    lose(env(), [](std::unique_ptr<Iface> &a, std::unique_ptr<Ep> &back) {
-        fail_at_once(back->vc());
-        a->progress();
-        EXPECT_TRUE(back->failed());
-    }, false);
+    lose(
+        env(),
+        [](std::unique_ptr<Iface> &a, std::unique_ptr<Ep> &back) {
+            fail_at_once(back->vc());
+            a->progress();
+            EXPECT_TRUE(back->failed());
+        },
+        false);
 }
 
 /* `a` closes with messages unread */
 TEST_P(Ending, ReceiverCloses)
 {
-    lose(env(), [](std::unique_ptr<Iface> &a, std::unique_ptr<Ep> &back) {
-        back.reset();
-        a.reset();
-    }, true);
+    lose(
+        env(),
+        [](std::unique_ptr<Iface> &a, std::unique_ptr<Ep> &back) {
+            back.reset();
+            a.reset();
+        },
+        true);
 }
 
 /* All was delivered when the receiver closed: no error, also for a flush */
@@ -276,7 +285,7 @@ TEST_P(Ending, InterfacesComeAndGo)
             std::pair<unsigned, long> now = footprint();
             std::pair<unsigned, long> &half = (round < 20) ? first : last;
 
-            half.first  = std::max(half.first, now.first);
+            half.first = std::max(half.first, now.first);
             half.second = std::max(half.second, now.second);
         }
         EXPECT_LE(last.first, first.first + 10);

@@ -7,13 +7,15 @@
 #include <sys/resource.h>
 #include <array>
 
-namespace {
+namespace
+{
 
 const uint8_t AM_ID = 4;
 
 /* Several interfaces that send to one, all in one process */
-class Crowd {
-public:
+class Crowd
+{
+  public:
     explicit Crowd(unsigned num) : target(md)
     {
         for (unsigned i = 0; i < num; ++i) {
@@ -64,12 +66,12 @@ public:
         }
     }
 
-    Md                    md;
-    Iface                 target;
-    std::list<Iface>      ifaces;
-    std::vector<Plan>     plans;
+    Md md;
+    Iface target;
+    std::list<Iface> ifaces;
+    std::vector<Plan> plans;
     std::vector<uint32_t> received;
-    std::list<Sender>     senders;
+    std::list<Sender> senders;
 };
 
 /* Send `count` messages from each of a range of senders, in turn */
@@ -105,9 +107,8 @@ void check_threshold(const char *channels, unsigned thresh, unsigned through_sr)
             crowd.settle();
         }
         crowd.sender(0).send();
-        progress_until("the FIFOs", [&] {
-            return crowd.has_fifo(0) && (back->er.lent == lent_back);
-        });
+        progress_until("the FIFOs",
+                       [&] { return crowd.has_fifo(0) && (back->er.lent == lent_back); });
         for (unsigned i = 0; i < 200; ++i) {
             crowd.sender(0).send();
         }
@@ -133,7 +134,7 @@ TEST(Er, IsAskedForAtOnceWhereNothingIsMapped)
 {
     for (const char *faults : {"", "nomap"}) {
         const bool asks = (*faults != '\0');
-        Env env         = {{"UCX_GLEX_CHANNELS", "er,sr"}, {"UCX_GLEX_ER_THRESH", "64"}};
+        Env env = {{"UCX_GLEX_CHANNELS", "er,sr"}, {"UCX_GLEX_ER_THRESH", "64"}};
 
         if (asks) {
             env["GLEX_FAULT"] = faults;
@@ -152,7 +153,9 @@ TEST(Er, IsAskedForAtOnceWhereNothingIsMapped)
     }
 }
 
-class ErQuota : public WithSetting {};
+class ErQuota : public WithSetting
+{
+};
 
 /* Send from one until it has a FIFO; the others are silent */
 void heat(Crowd &crowd, unsigned hot)
@@ -195,7 +198,7 @@ TEST_P(ErQuota, IdleFifosMove)
 unsigned num_of_size(Crowd &crowd, unsigned units)
 {
     const uct_glex_iface_t *in = crowd.target.internals();
-    unsigned num               = 0;
+    unsigned num = 0;
 
     for (unsigned i = 0; i < in->er.max; ++i) {
         num += (in->er_rx[i].vc != NULL) && (in->er_rx[i].fifo.units == units);
@@ -232,7 +235,7 @@ TEST(Er, SmallFifoForWantOfMemory)
 {
     isolated(quota_of(6), [] {
         Crowd crowd(1);
-        const auto &er             = crowd.target.internals()->er;
+        const auto &er = crowd.target.internals()->er;
         const struct rlimit no_more = {984 << 10, 984 << 10}; /* of the endpoint's file */
 
         ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &no_more), 0);
@@ -286,10 +289,12 @@ TEST(Er, FifosInUseStay)
 }
 
 /* One who has the only FIFO, and one who was refused it */
-class Rivals {
-public:
-    Rivals() : target(md), holder_iface(md), refused_iface(md),
-        holder(holder_iface, target.address()), refused(refused_iface, target.address())
+class Rivals
+{
+  public:
+    Rivals()
+        : target(md), holder_iface(md), refused_iface(md), holder(holder_iface, target.address()),
+          refused(refused_iface, target.address())
     {
         target.on_am(AM_ID, [this](const void *data, size_t length) {
             uint64_t from;
@@ -304,9 +309,9 @@ public:
         progress_until("the refusal", [&] { return refused.vc()->er_backoff == 1; });
     }
 
-    Md                      md;
-    Iface                   target, holder_iface, refused_iface;
-    Ep                      holder, refused;
+    Md md;
+    Iface target, holder_iface, refused_iface;
+    Ep holder, refused;
     std::array<unsigned, 2> received{};
 };
 
@@ -316,14 +321,14 @@ TEST(Er, RequestsBackOff)
     isolated(quota_of(1), [] {
         Rivals rivals;
         unsigned requests = 0;
-        bool asked        = false;
+        bool asked = false;
 
         for (unsigned i = 0; i < 100000; ++i) {
             EXPECT_OK(rivals.holder.am_short(AM_ID, 0, NULL, 0));
             EXPECT_OK(rivals.refused.am_short(AM_ID, 1, NULL, 0));
             progress();
             requests += !asked && rivals.refused.vc()->er_requested;
-            asked     = rivals.refused.vc()->er_requested;
+            asked = rivals.refused.vc()->er_requested;
         }
         EXPECT_GE(requests, 7u); /* after 256, 512, 1024, ... */
         EXPECT_LE(requests, 9u);
@@ -339,8 +344,10 @@ TEST(Er, BusyFifoLeavesRoomForSr)
 
         rivals.received = {};
         for (unsigned i = 0; i < CALLS; ++i) {
-            while (uct_ep_am_short(rivals.holder.handle, AM_ID, 0, NULL, 0) == UCS_OK) {}
-            while (uct_ep_am_short(rivals.refused.handle, AM_ID, 1, NULL, 0) == UCS_OK) {}
+            while (uct_ep_am_short(rivals.holder.handle, AM_ID, 0, NULL, 0) == UCS_OK) {
+            }
+            while (uct_ep_am_short(rivals.refused.handle, AM_ID, 1, NULL, 0) == UCS_OK) {
+            }
             rivals.target.progress();
             rivals.holder_iface.progress();
             rivals.refused_iface.progress();
@@ -373,8 +380,10 @@ std::vector<Setting> quotas()
     Env one = {{"UCX_GLEX_CHANNELS", "er,sr"}, {"UCX_GLEX_ER_MAX_CHANNELS", "1"}};
     Env two = {{"UCX_GLEX_CHANNELS", "er,sr"}, {"UCX_GLEX_ER_MAX_CHANNELS", "2"}};
     Env mem = {{"UCX_GLEX_ER_MAX_MEM", "64k"}};
-    Env small = {{"UCX_GLEX_EP_MPQ_CAPACITY", "128"}, {"UCX_GLEX_SR_CREDIT_START", "1"},
-                 {"UCX_GLEX_SRQ_CAPACITY", "4"}, {"UCX_GLEX_ERQ_SIZE", "4096"}};
+    Env small = {{"UCX_GLEX_EP_MPQ_CAPACITY", "128"},
+                 {"UCX_GLEX_SR_CREDIT_START", "1"},
+                 {"UCX_GLEX_SRQ_CAPACITY", "4"},
+                 {"UCX_GLEX_ERQ_SIZE", "4096"}};
 
     return {
         {"one", one},
@@ -468,8 +477,8 @@ TEST(Er, LongMessagesLieApart)
  * divisor with the FIFO's length */
 TEST(Er, WrapAtEveryOffset)
 {
-    for (const Env &more : {Env{}, Env{{"GLEX_FAULT", "nomap"}},
-                            Env{{"UCX_GLEX_ERQ_SPACING", "256"}}}) {
+    for (const Env &more :
+         {Env{}, Env{{"GLEX_FAULT", "nomap"}}, Env{{"UCX_GLEX_ERQ_SPACING", "256"}}}) {
         isolated(Env{{"UCX_GLEX_CHANNELS", "er"}, {"UCX_GLEX_ERQ_SIZE", "4096"}} + more, [] {
             Md md;
             Iface a(md), b(md);

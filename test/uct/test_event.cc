@@ -5,11 +5,14 @@
 
 #include <poll.h>
 
-namespace {
+namespace
+{
 
 const uint8_t AM_ID = 1;
 
-class Event : public WithSetting {};
+class Event : public WithSetting
+{
+};
 
 /* Arm, as UCP does: progress until there is nothing to do, then ask for a wake-up. Returns false if
  * something came meanwhile. */
@@ -56,19 +59,19 @@ void send_asleep(Iface &iface, int fd, Sender &sender)
     struct Request {
         static ucs_status_t on_turn(uct_pending_req_t *uct)
         {
-            Request *self = (Request*)uct; /* the first member */
+            Request *self = (Request *)uct; /* the first member */
 
             self->sent = self->sender->try_send();
             return self->sent ? UCS_OK : UCS_ERR_NO_RESOURCE;
         }
 
         uct_pending_req_t uct;
-        Sender           *sender;
-        bool              sent;
+        Sender *sender;
+        bool sent;
     } request = {};
 
     request.uct.func = Request::on_turn;
-    request.sender   = &sender;
+    request.sender = &sender;
     waiting_for("room to send a message");
     while (!(request.sent = sender.try_send())) {
         ucs_status_t status = uct_ep_pending_add(sender.ep.handle, &request.uct, 0);
@@ -97,7 +100,7 @@ TEST_P(Event, PingPongAsleep)
         team.publish(iface.address());
         team.barrier();
         unsigned peer = 1 - team.rank();
-        Plan plan     = mixed_plan(iface, 31, 3000);
+        Plan plan = mixed_plan(iface, 31, 3000);
         Sink sink(iface, AM_ID, peer, plan);
         Sender sender(iface, team.blob(peer), AM_ID, team.rank(), plan);
         int fd = event_fd(iface);
@@ -130,7 +133,7 @@ TEST_P(Event, FloodToASleeper)
         team.publish(iface.address());
         team.barrier();
         Plan plan = mixed_plan(iface, 32, 3000);
-        int fd    = event_fd(iface);
+        int fd = event_fd(iface);
 
         if (team.rank() == 0) {
             Sink sink(iface, AM_ID, 1, plan);
@@ -163,7 +166,7 @@ TEST_P(Event, FlushAsleep)
         team.publish(iface.address());
         team.barrier();
         Plan plan = mixed_plan(iface, 33, 3000);
-        int fd    = event_fd(iface);
+        int fd = event_fd(iface);
 
         if (team.rank() == 0) {
             Sink sink(iface, AM_ID, 1, plan);

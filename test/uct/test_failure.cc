@@ -12,7 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
-namespace {
+namespace
+{
 
 const uint8_t AM_ID = 5;
 
@@ -20,7 +21,7 @@ const uint8_t AM_ID = 5;
 struct PendingShort {
     static ucs_status_t on_turn(uct_pending_req_t *uct)
     {
-        PendingShort *self  = (PendingShort*)uct; /* the first member */
+        PendingShort *self = (PendingShort *)uct; /* the first member */
         ucs_status_t status = uct_ep_am_short(self->ep, AM_ID, self->n, NULL, 0);
 
         if (status == UCS_ERR_NO_RESOURCE) {
@@ -36,14 +37,14 @@ struct PendingShort {
     }
 
     uct_pending_req_t uct = {};
-    uct_ep_h          ep;
-    uint64_t          n;
-    int               done = 0;
+    uct_ep_h ep;
+    uint64_t n;
+    int done = 0;
 };
 
 const size_t LENGTH = 4096;
 
-template<char C> size_t pack(void *dest, void *arg)
+template <char C> size_t pack(void *dest, void *arg)
 {
     memset(dest, C, LENGTH);
     return LENGTH;
@@ -55,7 +56,7 @@ size_t foreign(const void *data, size_t length, char c)
     size_t count = 0;
 
     for (size_t i = 0; i < length; ++i) {
-        count += ((const char*)data)[i] != c;
+        count += ((const char *)data)[i] != c;
     }
     return count;
 }
@@ -150,7 +151,7 @@ TEST(Failure, ReleasedFifoIsNotRevoked)
         lent->ctl_inflight = 1; /* what it says must wait */
         uct_glex_ctl_post(lent, UCT_GLEX_CTL_ER_REVOKE);
         borrowed->released_index = borrowed->er_tx->index;
-        borrowed->released_gen   = borrowed->er_tx->gen;
+        borrowed->released_gen = borrowed->er_tx->gen;
         uct_glex_ctl_post(borrowed, UCT_GLEX_CTL_ER_RELEASED);
         waiting_for("the FIFO");
         while (lent->lent != UCT_GLEX_LENT_NONE) {
@@ -286,7 +287,7 @@ TEST(Failure, CancelledZcopyIsSkipped)
             a.on_am(AM_ID, [](const void *, size_t) {});
             b.on_am(AM_ID, [&](const void *data, size_t length) {
                 EXPECT_EQ(length, sizeof(uint64_t)) << "a message that was cancelled";
-                received.push_back(*(const uint64_t*)data);
+                received.push_back(*(const uint64_t *)data);
             });
             connect(keep);
             connect(back);
@@ -301,8 +302,8 @@ TEST(Failure, CancelledZcopyIsSkipped)
                     EXPECT_OK(uct_ep_am_short(keep.handle, AM_ID, 1, NULL, 0));
                 }
                 /* Who has no completion may give the memory back, too */
-                EXPECT_STATUS(UCS_INPROGRESS, uct_ep_am_zcopy(ep.handle, AM_ID, NULL, 0, &iov, 1,
-                                                              0, NULL));
+                EXPECT_STATUS(UCS_INPROGRESS,
+                              uct_ep_am_zcopy(ep.handle, AM_ID, NULL, 0, &iov, 1, 0, NULL));
             }
             for (Completion &comp : comps) {
                 EXPECT_EQ(comp.done, 1);
@@ -333,9 +334,9 @@ TEST(Failure, RefusedReleaseIsNotOurs)
         Md md_a, md_b;
         Iface a(md_a), b(md_b);
         Ep ep(a, b.address());
-        glex_ep_addr_t gone   = {.v = b.internals()->ep_addr};
+        glex_ep_addr_t gone = {.v = b.internals()->ep_addr};
         uct_glex_iface_t *nic = a.internals();
-        unsigned received     = 0;
+        unsigned received = 0;
 
         b.on_am(AM_ID, [&](const void *, size_t) { ++received; });
         EXPECT_OK(ep.am_short(AM_ID, 0, NULL, 0));
@@ -344,13 +345,13 @@ TEST(Failure, RefusedReleaseIsNotOurs)
 
         uct_glex_op_t *op = ucs_container_of(ep.vc()->tx_ops.head, uct_glex_op_t, queue);
         memset(&nic->error, 0, sizeof(nic->error));
-        nic->error.op     = GLEX_ERR_OP_RDMA_GET;
+        nic->error.op = GLEX_ERR_OP_RDMA_GET;
         nic->error.status = GLEX_ERR_STATUS_DEST_VP_STOP;
-        nic->error.data2  = uct_glex_op_cookie_1(UCT_GLEX_EVENT_OP, op->id);
+        nic->error.data2 = uct_glex_op_cookie_1(UCT_GLEX_EVENT_OP, op->id);
         glex_decompose_ep_addr(gone, GLEX_EP_TYPE_FAST, &nic->error.rmt_nic_id,
                                &nic->error.rmt_ep_num);
         nic->has_error = 1;
-        nic->due       = 1;
+        nic->due = 1;
         progress_for(a, 100);
         EXPECT_EQ(nic->has_error, 0);
         EXPECT_TRUE(a.failed.empty());
@@ -371,17 +372,20 @@ TEST(Failure, PacksOnce)
 
         b.on_am(AM_ID, [&](const void *, size_t length) { received += (length == LENGTH); });
         connect(ep);
-        progress_until("the lender to forget the FIFO, whose next message rings then", [&] {
-            return ep.vc()->er_tx->ctrl->armed != 0;
-        });
+        progress_until("the lender to forget the FIFO, whose next message rings then",
+                       [&] { return ep.vc()->er_tx->ctrl->armed != 0; });
         sink.v = b.internals()->ep_addr;
-        while (glex_ext_post_event(a.internals()->nic, sink, 0, 0xf) ==
-               GLEX_SUCCESS) {}
+        while (glex_ext_post_event(a.internals()->nic, sink, 0, 0xf) == GLEX_SUCCESS) {
+        }
         for (unsigned i = 0; i < 10; ++i) {
-            EXPECT_EQ(uct_ep_am_bcopy(ep.handle, AM_ID, [](void *dest, void *arg) {
-                ++*(unsigned*)arg;
-                return pack<'A'>(dest, NULL);
-            }, &packs, 0), (ssize_t)LENGTH);
+            EXPECT_EQ(uct_ep_am_bcopy(
+                          ep.handle, AM_ID,
+                          [](void *dest, void *arg) {
+                              ++*(unsigned *)arg;
+                              return pack<'A'>(dest, NULL);
+                          },
+                          &packs, 0),
+                      (ssize_t)LENGTH);
         }
         EXPECT_EQ(packs, 10u);
         progress_until("all messages", [&] { return received == 10; });
@@ -402,7 +406,8 @@ TEST(Failure, HandlersAreCalledOnce)
         connect(first);
         EXPECT_OK(second.am_short(AM_ID, 0, NULL, 0));
         EXPECT_OK(third.am_short(AM_ID, 0, NULL, 0));
-        while (uct_ep_am_short(first.handle, AM_ID, 0, NULL, 0) == UCS_OK) {}
+        while (uct_ep_am_short(first.handle, AM_ID, 0, NULL, 0) == UCS_OK) {
+        }
         for (PendingShort &p : pending) {
             EXPECT_OK(uct_ep_pending_add(p.ep, &p.uct, 0));
         }
@@ -418,45 +423,47 @@ TEST(Failure, HandlersAreCalledOnce)
 /* The error handler may destroy the endpoint that it is called for */
 TEST(Failure, HandlerDestroysItsEndpoint)
 {
-    isolated({{"UCX_GLEX_FAILURE", "error"}}, [] { /* so that the log has what is said then */
-        static uct_ep_h victim;
-        static std::string memory;
-        ErrorLog log;
-        char gone[64];
-        Md md_a, md_b;
-        Iface a(md_a), b(md_b);
-        Ep other(a, b.address());
-        std::string peer = b.address();
-        uct_ep_params_t params;
+    isolated(
+        {{"UCX_GLEX_FAILURE", "error"}},
+        [] { /* so that the log has what is said then */
+             static uct_ep_h victim;
+             static std::string memory;
+             ErrorLog log;
+             char gone[64];
+             Md md_a, md_b;
+             Iface a(md_a), b(md_b);
+             Ep other(a, b.address());
+             std::string peer = b.address();
+             uct_ep_params_t params;
 
-        b.on_am(AM_ID, [](const void *, size_t) {});
-        params.field_mask = UCT_EP_PARAM_FIELD_IFACE | UCT_EP_PARAM_FIELD_DEV_ADDR |
-                            UCT_EP_PARAM_FIELD_IFACE_ADDR;
-        params.iface      = a.handle;
-        params.dev_addr   = (const uct_device_addr_t*)peer.data();
-        params.iface_addr = (const uct_iface_addr_t*)(peer.data() + a.attr.device_addr_len);
-        EXPECT_OK(uct_ep_create(&params, &victim));
-        connect(other);
-        EXPECT_OK(uct_ep_am_short(victim, AM_ID, 0, NULL, 0));
-        ((uct_base_iface_t*)a.handle)->err_handler = [](void *, uct_ep_h ep, ucs_status_t) {
-            if (ep == victim) {
-                uct_ep_destroy(victim);
-                victim = NULL;
-                memory = std::string(sizeof(uct_glex_ep_t) - 1, 'x'); /* gets its place */
-            }
-            return UCS_OK;
-        };
-        snprintf(gone, sizeof(gone), "endpoint 0x%" PRIx64 " is gone", other.vc()->peer);
-        fail_at_once(other.vc());
-        progress_for(a, 100);
-        EXPECT_EQ(victim, nullptr);
+             b.on_am(AM_ID, [](const void *, size_t) {});
+             params.field_mask = UCT_EP_PARAM_FIELD_IFACE | UCT_EP_PARAM_FIELD_DEV_ADDR |
+                                 UCT_EP_PARAM_FIELD_IFACE_ADDR;
+             params.iface = a.handle;
+             params.dev_addr = (const uct_device_addr_t *)peer.data();
+             params.iface_addr = (const uct_iface_addr_t *)(peer.data() + a.attr.device_addr_len);
+             EXPECT_OK(uct_ep_create(&params, &victim));
+             connect(other);
+             EXPECT_OK(uct_ep_am_short(victim, AM_ID, 0, NULL, 0));
+             ((uct_base_iface_t *)a.handle)->err_handler = [](void *, uct_ep_h ep, ucs_status_t) {
+                 if (ep == victim) {
+                     uct_ep_destroy(victim);
+                     victim = NULL;
+                     memory = std::string(sizeof(uct_glex_ep_t) - 1, 'x'); /* gets its place */
+                 }
+                 return UCS_OK;
+             };
+             snprintf(gone, sizeof(gone), "endpoint 0x%" PRIx64 " is gone", other.vc()->peer);
+             fail_at_once(other.vc());
+             progress_for(a, 100);
+             EXPECT_EQ(victim, nullptr);
 
-        const std::string text = log.text();
-        size_t first           = text.find(gone);
+             const std::string text = log.text();
+             size_t first = text.find(gone);
 
-        EXPECT_NE(first, std::string::npos) << text;
-        EXPECT_NE(text.find(gone, first + 1), std::string::npos) << text;
-    });
+             EXPECT_NE(first, std::string::npos) << text;
+             EXPECT_NE(text.find(gone, first + 1), std::string::npos) << text;
+        });
 }
 
 /* A sender that sleeps is woken as soon as it has credits, however seldom the receiver
@@ -507,12 +514,13 @@ TEST(Failure, PutDoesNotWaitForMessages)
 
         b.on_am(AM_ID, [](const void *, size_t) {});
         connect(ep);
-        while (uct_ep_am_short(ep.handle, AM_ID, 0, NULL, 0) == UCS_OK) {}
+        while (uct_ep_am_short(ep.handle, AM_ID, 0, NULL, 0) == UCS_OK) {
+        }
         EXPECT_OK(uct_ep_pending_add(ep.handle, &pending.uct, 0));
         progress_for(a, 10);
         EXPECT_EQ(pending.done, 0);
         EXPECT_OK(uct_ep_put_short(ep.handle, &value, 8, remote.address, remote.rkey.rkey));
-        EXPECT_EQ(*(uint64_t*)memory.data, 42u);
+        EXPECT_EQ(*(uint64_t *)memory.data, 42u);
         EXPECT_OK(uct_ep_get_short(ep.handle, &got, 8, remote.address, remote.rkey.rkey));
         EXPECT_EQ(got, 42u);
         progress_until("the message", [&] { return pending.done == 1; });
@@ -523,20 +531,21 @@ TEST(Failure, PutDoesNotWaitForMessages)
 struct PendingPut {
     static ucs_status_t on_turn(uct_pending_req_t *uct)
     {
-        PendingPut *self    = (PendingPut*)uct; /* the first member */
-        ucs_status_t status = (self->refusals-- > 0) ? UCS_ERR_NO_RESOURCE :
-                              uct_ep_put_short(self->ep, &self->value, 8, self->remote->address,
-                                               self->remote->rkey.rkey);
+        PendingPut *self = (PendingPut *)uct; /* the first member */
+        ucs_status_t status = (self->refusals-- > 0) ?
+                                  UCS_ERR_NO_RESOURCE :
+                                  uct_ep_put_short(self->ep, &self->value, 8, self->remote->address,
+                                                   self->remote->rkey.rkey);
 
         self->done += (status == UCS_OK);
         return status;
     }
 
-    uct_pending_req_t   uct = {};
-    uct_ep_h            ep;
+    uct_pending_req_t uct = {};
+    uct_ep_h ep;
     const RemoteMemory *remote;
-    uint64_t            value = 43;
-    int                 refusals = 3, done = 0;
+    uint64_t value = 43;
+    int refusals = 3, done = 0;
 };
 
 TEST(Failure, PendingPutDoesNotWaitForCredits)
@@ -551,14 +560,15 @@ TEST(Failure, PendingPutDoesNotWaitForCredits)
 
         b.on_am(AM_ID, [](const void *, size_t) {});
         connect(ep);
-        while (uct_ep_am_short(ep.handle, AM_ID, 0, NULL, 0) == UCS_OK) {}
+        while (uct_ep_am_short(ep.handle, AM_ID, 0, NULL, 0) == UCS_OK) {
+        }
         pending.uct.func = PendingPut::on_turn;
-        pending.ep       = ep.handle;
-        pending.remote   = &remote;
+        pending.ep = ep.handle;
+        pending.remote = &remote;
         EXPECT_OK(uct_ep_pending_add(ep.handle, &pending.uct, 0));
         progress_for(a, 100);
         EXPECT_EQ(pending.done, 1);
-        EXPECT_EQ(*(uint64_t*)memory.data, 43u);
+        EXPECT_EQ(*(uint64_t *)memory.data, 43u);
     });
 }
 
@@ -657,8 +667,8 @@ TEST(Failure, FirstMessageOfAnotherEndpoint)
 
         EXPECT_OK(uct_ep_am_short(by_short.handle, AM_ID, 0, NULL, 0));
         EXPECT_EQ(uct_ep_am_bcopy(by_bcopy.handle, AM_ID, pack<'A'>, NULL, 0), (ssize_t)LENGTH);
-        EXPECT_STATUS(UCS_INPROGRESS, uct_ep_am_zcopy(by_zcopy.handle, AM_ID, NULL, 0, &iov, 1, 0,
-                                                      &comp.uct));
+        EXPECT_STATUS(UCS_INPROGRESS,
+                      uct_ep_am_zcopy(by_zcopy.handle, AM_ID, NULL, 0, &iov, 1, 0, &comp.uct));
         comp.wait();
         progress_until("all", [&] { return received == 4; });
     });
@@ -676,14 +686,14 @@ TEST(Failure, ManyPendingRequests)
 
         b.on_am(AM_ID, [](const void *, size_t) {});
         connect(ep);
-        while (uct_ep_am_short(ep.handle, AM_ID, 0, NULL, 0) == UCS_OK) {}
+        while (uct_ep_am_short(ep.handle, AM_ID, 0, NULL, 0) == UCS_OK) {
+        }
         for (unsigned i = 0; i < 65536; ++i) {
             pending.emplace_back(ep.handle, i);
             EXPECT_OK(uct_ep_pending_add(ep.handle, &pending.back().uct, 0));
         }
-        uct_ep_pending_purge(ep.handle, [](uct_pending_req_t *, void *arg) {
-            ++*(unsigned*)arg;
-        }, &purged);
+        uct_ep_pending_purge(
+            ep.handle, [](uct_pending_req_t *, void *arg) { ++*(unsigned *)arg; }, &purged);
         EXPECT_EQ(purged, 65536u);
         EXPECT_EQ(ep.vc()->num_blocked, 0u);
         EXPECT_OK(ep.am_short(AM_ID, 1, NULL, 0));
@@ -703,13 +713,13 @@ TEST(Failure, FlushCancels)
         uct_iov_t iov = piece(memory.data, memory.length, memory.memh);
         Completion comp;
         unsigned received = 0;
-        uint64_t value    = 1;
+        uint64_t value = 1;
 
         b.on_am(AM_ID, [&](const void *, size_t) { ++received; });
         connect(ep);
         EXPECT_OK(other.am_short(AM_ID, 0, NULL, 0));
-        EXPECT_STATUS(UCS_INPROGRESS, uct_ep_am_zcopy(ep.handle, AM_ID, NULL, 0, &iov, 1, 0,
-                                                      &comp.uct));
+        EXPECT_STATUS(UCS_INPROGRESS,
+                      uct_ep_am_zcopy(ep.handle, AM_ID, NULL, 0, &iov, 1, 0, &comp.uct));
         EXPECT_OK(uct_ep_flush(ep.handle, UCT_FLUSH_FLAG_CANCEL, NULL));
         EXPECT_EQ(comp.done, 1);
         EXPECT_EQ(comp.uct.status, UCS_ERR_CANCELED);
@@ -717,7 +727,8 @@ TEST(Failure, FlushCancels)
         for (uct_ep_h dead : {ep.handle, unused.handle}) {
             EXPECT_STATUS(UCS_ERR_CANCELED, uct_ep_am_short(dead, AM_ID, 0, NULL, 0));
             EXPECT_EQ(uct_ep_am_bcopy(dead, AM_ID, pack<'A'>, NULL, 0), UCS_ERR_CANCELED);
-            EXPECT_STATUS(UCS_ERR_CANCELED, uct_ep_am_zcopy(dead, AM_ID, NULL, 0, &iov, 1, 0, NULL));
+            EXPECT_STATUS(UCS_ERR_CANCELED,
+                          uct_ep_am_zcopy(dead, AM_ID, NULL, 0, &iov, 1, 0, NULL));
             EXPECT_STATUS(UCS_ERR_CANCELED,
                           uct_ep_put_short(dead, &value, 8, remote.address, remote.rkey.rkey));
         }
@@ -802,12 +813,12 @@ TEST(Failure, SmallPutBcopy)
         Ep ep(a, b.address());
         Memory memory(md_b, 64, Memory::NIC);
         RemoteMemory remote(memory.describe());
-        uint64_t value  = 42;
+        uint64_t value = 42;
         uint64_t before = a.counters().put_tx;
 
         for (uint64_t offset : {UINT64_C(0), (uint64_t)memory.length - 8}) {
             EXPECT_EQ(ep.put_bcopy(&value, 8, remote.address + offset, remote.rkey.rkey), 8);
-            EXPECT_EQ(*(uint64_t*)(memory.data + offset), 42u);
+            EXPECT_EQ(*(uint64_t *)(memory.data + offset), 42u);
         }
         EXPECT_EQ(a.counters().put_tx, before) << "went through the NIC";
     });

@@ -8,7 +8,8 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 
-namespace {
+namespace
+{
 
 const uint8_t AM_ID = 7;
 
@@ -56,12 +57,12 @@ struct Side {
         iface.reset();
     }
 
-    Team                   &team;
-    Md                      md;
-    std::unique_ptr<Iface>  iface;
-    std::unique_ptr<Ep>     ep;
-    std::string             peer; /* its address */
-    unsigned                received = 0;
+    Team &team;
+    Md md;
+    std::unique_ptr<Iface> iface;
+    std::unique_ptr<Ep> ep;
+    std::string peer; /* its address */
+    unsigned received = 0;
 };
 
 /* It is asked whether it lives when something was sent to it, not before: who checks all the peers
@@ -149,7 +150,7 @@ TEST(Far, LeavesBeforeTheFlush)
         team.publish(memory.describe());
         team.barrier();
         if (team.rank() == 1) {
-            progress_until("the put", [&] { return *(volatile uint8_t*)memory.data != 0; });
+            progress_until("the put", [&] { return *(volatile uint8_t *)memory.data != 0; });
             side.leave();
             return;
         }
@@ -208,9 +209,7 @@ TEST(Far, IsCheckedWhenItComesBack)
         EXPECT_OK(ep.am_short(AM_ID, 0, NULL, 0));
         EXPECT_OK(uct_ep_check(ep.handle, 0, NULL));
     });
-    come_back([](Ep &ep) {
-        EXPECT_EQ(3, ep.am_bcopy(AM_ID, "new", 3, UCT_SEND_FLAG_PEER_CHECK));
-    });
+    come_back([](Ep &ep) { EXPECT_EQ(3, ep.am_bcopy(AM_ID, "new", 3, UCT_SEND_FLAG_PEER_CHECK)); });
 }
 
 /* Breaks all network connections of this process. Returns how many there were. */
@@ -222,7 +221,7 @@ unsigned break_connections()
 
     for (int fd = 0; fd < 1024; ++fd) {
         length = sizeof(peer);
-        if ((getpeername(fd, (struct sockaddr*)&peer, &length) == 0) &&
+        if ((getpeername(fd, (struct sockaddr *)&peer, &length) == 0) &&
             ((peer.ss_family == AF_INET) || (peer.ss_family == AF_INET6))) {
             count += (shutdown(fd, SHUT_RDWR) == 0);
         }
@@ -241,7 +240,7 @@ TEST(Far, ConnectionOfTheNicBreaksWhileIdle)
         side.connect();
         if (team.rank() == 0) {
             uct_glex_iface_t *iface = side.iface->internals();
-            glex_ep_addr_t peer     = {.v = side.ep->vc()->peer};
+            glex_ep_addr_t peer = {.v = side.ep->vc()->peer};
             uint64_t first = 0, epoch = 0;
 
             EXPECT_EQ(GLEX_SUCCESS, glex_ext_peer_epoch(iface->nic, peer, &first));
@@ -291,11 +290,9 @@ void flush_after_refused_put(bool bcopy)
 
             if (bcopy) {
                 EXPECT_EQ((ssize_t)sizeof(data),
-                          side.ep->put_bcopy(data, sizeof(data), remote.address,
-                                             remote.rkey.rkey));
+                          side.ep->put_bcopy(data, sizeof(data), remote.address, remote.rkey.rkey));
             } else {
-                EXPECT_OK(side.ep->put_short(data, sizeof(data), remote.address,
-                                             remote.rkey.rkey));
+                EXPECT_OK(side.ep->put_short(data, sizeof(data), remote.address, remote.rkey.rkey));
             }
             EXPECT_NE(UCS_OK, side.ep->flush());
             EXPECT_TRUE(side.ep->failed());
@@ -314,7 +311,7 @@ TEST(Far, FlushTellsOfARefusedPut)
 /* A message of 1000 bytes, which are all the same */
 size_t pack_rank(void *dest, void *arg)
 {
-    memset(dest, *(const unsigned*)arg, 1000);
+    memset(dest, *(const unsigned *)arg, 1000);
     return 1000;
 }
 
@@ -322,15 +319,17 @@ size_t pack_rank(void *dest, void *arg)
  * served meanwhile, from the buffers that are left. */
 TEST(Far, OneThatComputesHoldsNobodyUp)
 {
-    const Env env = {{"GLEX_FAULT", "far"}, {"UCX_GLEX_CHANNELS", "sr"},
-                     {"UCX_GLEX_SRQ_CAPACITY", "16"}, {"UCX_GLEX_SR_CREDIT_START", "64"}};
+    const Env env = {{"GLEX_FAULT", "far"},
+                     {"UCX_GLEX_CHANNELS", "sr"},
+                     {"UCX_GLEX_SRQ_CAPACITY", "16"},
+                     {"UCX_GLEX_SR_CREDIT_START", "64"}};
 
     network_team(3, env, [](Team &team) {
         unsigned received[3] = {0, 0, 0}, sent = 0, rank = team.rank();
         Md md;
         Iface iface(md);
 
-        iface.on_am(AM_ID, [&](const void *from, size_t) { ++received[*(const uint8_t*)from]; });
+        iface.on_am(AM_ID, [&](const void *from, size_t) { ++received[*(const uint8_t *)from]; });
         team.publish(iface.address());
         team.barrier();
         if (team.rank() == 0) {
@@ -431,8 +430,8 @@ TEST(Far, FailureWaitsForMemory)
             EXPECT_STATUS(UCS_INPROGRESS, uct_ep_flush(side.ep->handle, 0, &flushed.uct));
             fail_at_once(side.ep->vc());
             progress_until("the error handler", [&] { return side.ep->failed(); });
-            EXPECT_STATUS(UCS_INPROGRESS, uct_ep_flush(side.ep->handle, UCT_FLUSH_FLAG_CANCEL,
-                                                       &cancelled.uct));
+            EXPECT_STATUS(UCS_INPROGRESS,
+                          uct_ep_flush(side.ep->handle, UCT_FLUSH_FLAG_CANCEL, &cancelled.uct));
             for (unsigned i = 0; i < 1000; ++i) {
                 side.iface->progress();
             }
@@ -531,8 +530,7 @@ TEST(Far, OthersOutliveARefusal)
                     comp.wait();
                     EXPECT_STATUS(UCS_ERR_ENDPOINT_TIMEOUT, comp.uct.status);
                 } else if (which == 1) {
-                    EXPECT_EQ(100, ep.put_bcopy(local.data, 100, remote.address,
-                                                remote.rkey.rkey));
+                    EXPECT_EQ(100, ep.put_bcopy(local.data, 100, remote.address, remote.rkey.rkey));
                 } else {
                     EXPECT_OK(ep.put_short(local.data, 8, remote.address, remote.rkey.rkey));
                 }
@@ -553,8 +551,9 @@ TEST(Far, OthersOutliveARefusal)
 const size_t GIB = 1ul << 30, LONG_LENGTH = 100 * GIB; /* of which few pages are touched */
 
 /* Where pieces of 10,000 bytes begin: around the windows of a registration */
-const size_t long_places[] = {0, 2 * GIB - 5000, 2 * GIB + 5000, 3 * GIB - 10001, 3 * GIB - 1,
-                              4 * GIB - 1, 50 * GIB + 1, 98 * GIB - 1, LONG_LENGTH - 10000};
+const size_t long_places[] = {
+    0,           2 * GIB - 5000, 2 * GIB + 5000, 3 * GIB - 10001,    3 * GIB - 1,
+    4 * GIB - 1, 50 * GIB + 1,   98 * GIB - 1,   LONG_LENGTH - 10000};
 const size_t LONG_PIECE = 10000;
 
 void wait_for(ucs_status_t status, Completion *comp)
@@ -577,7 +576,8 @@ void put_to_long(Ep &ep, const Memory &local, const RemoteMemory &remote)
 
         fill(from, LONG_PIECE, 1, n);
         wait_for(ep.put_zcopy({piece(from, LONG_PIECE, local.memh)}, remote.address + place,
-                              remote.rkey.rkey, &comp), &comp);
+                              remote.rkey.rkey, &comp),
+                 &comp);
         EXPECT_EQ(ep.put_bcopy(from, 5000, remote.address + place, remote.rkey.rkey), 5000);
         EXPECT_OK(ep.put_short(from, 32, remote.address + place, remote.rkey.rkey));
         ++n;
@@ -596,10 +596,12 @@ void get_from_long(Ep &ep, const Memory &local, const RemoteMemory &remote)
 
         memset(to, 0, LONG_PIECE);
         wait_for(ep.get_zcopy({piece(to, LONG_PIECE, local.memh)}, remote.address + place,
-                              remote.rkey.rkey, &zcopy_comp), &zcopy_comp);
+                              remote.rkey.rkey, &zcopy_comp),
+                 &zcopy_comp);
         check(to, LONG_PIECE, 1, n);
-        wait_for(ep.get_bcopy(bcopy.data(), bcopy.size(), remote.address + place,
-                              remote.rkey.rkey, &bcopy_comp), &bcopy_comp);
+        wait_for(ep.get_bcopy(bcopy.data(), bcopy.size(), remote.address + place, remote.rkey.rkey,
+                              &bcopy_comp),
+                 &bcopy_comp);
         EXPECT_EQ(memcmp(bcopy.data(), to, bcopy.size()), 0);
         ++n;
     }
@@ -624,7 +626,8 @@ TEST(LongRegistration, UsedByBothSides)
         }
         Iface a(md_a), b(md_b);
         Ep ep(a, b.address());
-        Memory local(md_a, LONG_LENGTH, Memory::PRIVATE), target(md_b, LONG_LENGTH, Memory::PRIVATE);
+        Memory local(md_a, LONG_LENGTH, Memory::PRIVATE),
+            target(md_b, LONG_LENGTH, Memory::PRIVATE);
         RemoteMemory remote(target.describe());
 
         put_to_long(ep, local, remote);

@@ -10,25 +10,28 @@
 #include <random>
 #include <vector>
 
-namespace {
+namespace
+{
 
 uct_glex_fifo_tx_t make_tx(uint16_t head, uint16_t tail, uint16_t units, uint16_t msgs = 0,
                            uint16_t acked = 0, uint16_t msgs_max = 1000)
 {
     uct_glex_fifo_tx_t tx = {};
 
-    tx.head        = head;
+    tx.head = head;
     tx.acked.units = tail;
-    tx.units       = units;
-    tx.msgs        = msgs;
-    tx.acked.msgs  = acked;
-    tx.msgs_max    = msgs_max;
+    tx.units = units;
+    tx.msgs = msgs;
+    tx.acked.msgs = acked;
+    tx.msgs_max = msgs_max;
     return tx;
 }
 
 /* A receiver with what it consumed and what it told of that */
 struct FifoRx : uct_glex_fifo_rx_t {
-    FifoRx() : uct_glex_fifo_rx_t() {}
+    FifoRx() : uct_glex_fifo_rx_t()
+    {
+    }
 
     void consume(uint16_t used)
     {
@@ -45,10 +48,10 @@ struct FifoRx : uct_glex_fifo_rx_t {
 };
 
 struct RoomCase {
-    uint16_t    units, head, tail;
-    unsigned    n;
-    int         ok;
-    uint16_t    offset, skip; /* if ok */
+    uint16_t units, head, tail;
+    unsigned n;
+    int ok;
+    uint16_t offset, skip; /* if ok */
     const char *what;
 };
 
@@ -134,8 +137,8 @@ TEST(Fifo, RoomEverywhere)
                         uint16_t got_offset = 0, got_skip = 0;
 
                         ASSERT_EQ(uct_glex_fifo_reserve(&tx, n, &got_offset, &got_skip), ok)
-                                << units << " units, head " << head << ", used " << used
-                                << ", message of " << n;
+                            << units << " units, head " << head << ", used " << used
+                            << ", message of " << n;
                         if (ok) {
                             ASSERT_EQ(got_offset, offset) << units << " " << head << " " << n;
                             ASSERT_EQ(got_skip, skip) << units << " " << head << " " << n;
@@ -155,9 +158,9 @@ TEST(Fifo, LongestFitsAnywhereWhenEmpty)
             uct_glex_fifo_tx_t tx = make_tx(head, head, units);
             uint16_t offset, skip;
 
-            ASSERT_TRUE(uct_glex_fifo_reserve(&tx, uct_glex_fifo_max_message(units), &offset,
-                                              &skip))
-                    << units << " " << head;
+            ASSERT_TRUE(
+                uct_glex_fifo_reserve(&tx, uct_glex_fifo_max_message(units), &offset, &skip))
+                << units << " " << head;
         }
     }
 }
@@ -200,7 +203,7 @@ TEST(Fifo, ArriveRefusesWhatCannotLieThere)
                 FifoRx rx;
                 uint16_t offset, used;
 
-                rx.next  = head;
+                rx.next = head;
                 rx.units = units;
                 ASSERT_FALSE(uct_glex_fifo_arrive(&rx, n, 0, &offset, &used));
                 ASSERT_EQ(rx.next, head);
@@ -215,13 +218,13 @@ TEST(Fifo, ArriveRefusesWhatCannotLieThere)
 
 struct MsgsCase {
     uint16_t msgs, acked, max;
-    int      ok;
+    int ok;
 };
 
 const MsgsCase msgs_cases[] = {
-    {0, 0, 1, 1},           {1, 0, 1, 0},           {1, 1, 1, 1},       {3, 0, 4, 1},
-    {4, 0, 4, 0},           {0xffff, 0xfffc, 4, 1}, {0, 0xfffc, 4, 0},  {0, 0xfffd, 4, 1},
-    {2, 0xffff, 4, 1},      {3, 0xffff, 4, 0},      {0x8000, 0, 4, 0},  {0, 0, 0, 0},
+    {0, 0, 1, 1},           {1, 0, 1, 0},           {1, 1, 1, 1},          {3, 0, 4, 1},
+    {4, 0, 4, 0},           {0xffff, 0xfffc, 4, 1}, {0, 0xfffc, 4, 0},     {0, 0xfffd, 4, 1},
+    {2, 0xffff, 4, 1},      {3, 0xffff, 4, 0},      {0x8000, 0, 4, 0},     {0, 0, 0, 0},
     {0x8003, 0x8000, 4, 1}, {0x8004, 0x8000, 4, 0}, {0x4000, 0, 16384, 0},
 };
 
@@ -232,13 +235,13 @@ TEST(Fifo, MessagesOnTheirWayAreLimited)
         uint16_t offset, skip;
 
         EXPECT_EQ(uct_glex_fifo_reserve(&tx, 1, &offset, &skip), c.ok)
-                << "sent " << c.msgs << ", acknowledged " << c.acked << ", limit " << c.max;
+            << "sent " << c.msgs << ", acknowledged " << c.acked << ", limit " << c.max;
     }
 }
 
 struct UpdateCase {
     uint16_t tail, acked, units, msgs;
-    int      more;
+    int more;
     uint16_t new_tail, new_acked;
 };
 
@@ -246,7 +249,7 @@ const UpdateCase update_cases[] = {
     {0, 0, 0, 0, 0, 0, 0},
     {10, 5, 10, 5, 0, 10, 5},
     {10, 5, 12, 6, 1, 12, 6},
-    {10, 5, 9, 4, 0, 10, 5},                     /* overtaken by a later header */
+    {10, 5, 9, 4, 0, 10, 5},  /* overtaken by a later header */
     {10, 5, 10, 6, 1, 10, 6}, /* a message without units */
     {10, 5, 10, 4, 0, 10, 5},
     {0xfff0, 0xffff, 0x0010, 0x0001, 1, 0x10, 1}, /* both wrap */
@@ -266,8 +269,8 @@ TEST(Fifo, UpdateTakesOnlyProgress)
 }
 
 struct TellCase {
-    uint16_t    units, msgs_max, consumed, msgs;
-    int         must;
+    uint16_t units, msgs_max, consumed, msgs;
+    int must;
     const char *what;
 };
 
@@ -293,8 +296,8 @@ TEST(Fifo, MustTellTable)
             uct_glex_fifo_set_size(&rx, c.units, c.msgs_max, 0);
             rx.told.units = base;
             rx.told.msgs = base;
-            rx.consumed.units     = base + c.consumed;
-            rx.consumed.msgs     = base + c.msgs;
+            rx.consumed.units = base + c.consumed;
+            rx.consumed.msgs = base + c.msgs;
             EXPECT_EQ(rx.must_tell(), c.must);
             rx.told = rx.consumed;
             EXPECT_FALSE(rx.must_tell());
@@ -303,8 +306,9 @@ TEST(Fifo, MustTellTable)
 }
 
 /* One FIFO from both ends, everything consumed at once and told only when it must be */
-class Ends {
-public:
+class Ends
+{
+  public:
     Ends(unsigned units, unsigned msgs_max, unsigned start, bool is_published)
         : tx_(make_tx(start, start, units, 0, 0, msgs_max))
     {
@@ -331,7 +335,7 @@ public:
         return true;
     }
 
-private:
+  private:
     uct_glex_fifo_tx_t tx_;
     FifoRx rx_;
 };
@@ -346,8 +350,8 @@ void expect_no_standstill(unsigned units, unsigned msgs_max, unsigned n, unsigne
     }
     for (unsigned i = 0; i < 4; ++i) {
         ASSERT_TRUE(ends.pass(n)) << units << " units, " << msgs_max << " messages, length " << n
-                                  << ", start " << start << ", after " << before
-                                  << " short ones, " << is_published;
+                                  << ", start " << start << ", after " << before << " short ones, "
+                                  << is_published;
     }
 }
 
@@ -377,7 +381,7 @@ TEST(Fifo, NothingIsOverwritten)
     struct Sent {
         uint16_t offset;
         unsigned n;
-        bool     wrap;
+        bool wrap;
         unsigned id;
     };
 

@@ -8,11 +8,14 @@
 #include <memory>
 #include <thread>
 
-namespace {
+namespace
+{
 
 const uint8_t AM_ID = 9;
 
-class Flush : public WithSetting {};
+class Flush : public WithSetting
+{
+};
 
 TEST_P(Flush, NothingWasSent)
 {

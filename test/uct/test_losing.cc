@@ -11,7 +11,8 @@
 #include <signal.h>
 #include <string.h>
 
-namespace {
+namespace
+{
 
 const uint8_t AM_ID = 3, AM_ANSWER = 4;
 
@@ -19,14 +20,16 @@ const uint8_t AM_ID = 3, AM_ANSWER = 4;
 const unsigned COUNT = 20;
 
 /* A queue of the least size. Its reserve is 32 entries, its pool 8; 8 peers have 3 each. */
-const Env SMALL        = {{"UCX_GLEX_EP_MPQ_CAPACITY", "64"}};
+const Env SMALL = {{"UCX_GLEX_EP_MPQ_CAPACITY", "64"}};
 const unsigned FITTING = 8;
 
 const char *const FULL_LINE =
-        "glex: 8 peers use up the message queue, and others wait to connect: raise "
-        "UCX_GLEX_EP_MPQ_CAPACITY to 24 entries and 6 more for each peer\n";
+    "glex: 8 peers use up the message queue, and others wait to connect: raise "
+    "UCX_GLEX_EP_MPQ_CAPACITY to 24 entries and 6 more for each peer\n";
 
-class Losing : public WithSetting {};
+class Losing : public WithSetting
+{
+};
 
 /* VCs that wait for entries of an interface's queue */
 unsigned waiting(const Iface &iface)
@@ -35,8 +38,9 @@ unsigned waiting(const Iface &iface)
 }
 
 /* Interfaces of one process, which all send to one more, in the order in which they connect */
-class Senders {
-public:
+class Senders
+{
+  public:
     explicit Senders(unsigned count) : receiver(md), received(count, 0)
     {
         EXPECT_EQ(receiver.make_losing(), FITTING);
@@ -56,7 +60,8 @@ public:
     void send()
     {
         for (std::unique_ptr<Sender> &sender : senders) {
-            while ((sender != nullptr) && (sender->sent < COUNT) && sender->try_send()) {}
+            while ((sender != nullptr) && (sender->sent < COUNT) && sender->try_send()) {
+            }
         }
     }
 
@@ -107,10 +112,10 @@ public:
         }
     }
 
-    Md                                   md;
-    Iface                                receiver;
-    std::vector<uint32_t>                received;
-    std::vector<std::unique_ptr<Iface>>  ifaces;
+    Md md;
+    Iface receiver;
+    std::vector<uint32_t> received;
+    std::vector<std::unique_ptr<Iface>> ifaces;
     std::vector<std::unique_ptr<Sender>> senders;
 };
 
@@ -223,7 +228,7 @@ TEST_P(Losing, EntriesOfAFailedVcAreKept)
 struct Pending {
     static ucs_status_t on_turn(uct_pending_req_t *uct)
     {
-        Pending *self       = (Pending*)uct; /* the first member */
+        Pending *self = (Pending *)uct; /* the first member */
         ucs_status_t status = uct_ep_am_short(self->ep->handle, AM_ID, 0, NULL, 0);
 
         self->done += (status == UCS_OK);
@@ -231,8 +236,8 @@ struct Pending {
     }
 
     uct_pending_req_t uct;
-    Ep               *ep;
-    unsigned          done = 0;
+    Ep *ep;
+    unsigned done = 0;
 };
 
 /* The one with the small queue connects itself, to more than fit. What waits is sent when others
@@ -254,14 +259,13 @@ TEST_P(Losing, ConnectsToMoreThanFit)
             peers.emplace_back(new Iface(md));
             peers[i]->on_am(AM_ID, [&received, i](const void *, size_t) { ++received[i]; });
             eps.emplace_back(new Ep(one, peers[i]->address()));
-            pending[i].ep       = eps[i].get();
+            pending[i].ep = eps[i].get();
             pending[i].uct.func = Pending::on_turn;
             EXPECT_STATUS(UCS_ERR_NO_RESOURCE, uct_ep_am_short(eps[i]->handle, AM_ID, 0, NULL, 0));
             EXPECT_OK(uct_ep_pending_add(eps[i]->handle, &pending[i].uct, 0));
         }
-        progress_until("those that fit", [&] {
-            return std::count(received.begin(), received.end(), 1u) == FITTING;
-        });
+        progress_until("those that fit",
+                       [&] { return std::count(received.begin(), received.end(), 1u) == FITTING; });
         for (unsigned i = 0; i < 300; ++i) {
             progress();
         }
@@ -329,7 +333,7 @@ TEST(LosingQueue, AdviceSuffices)
 {
     for (unsigned peers : {9, 10, 15, 21, 40, 100, 999, 10000}) {
         uct_glex_iface_config_t config = {};
-        uct_glex_iface_t iface         = {};
+        uct_glex_iface_t iface = {};
 
         EXPECT_OK(uct_glex_mpq_init(&iface, &config, 24 + 6 * peers));
         EXPECT_GE(iface.mpq.free / 3, peers);
@@ -361,7 +365,7 @@ TEST(LosingQueue, GrowsForNobodyThatWaits)
         waiting_for("its message");
         EXPECT_EQ(glex_ext_post_mp(all.ifaces[FITTING]->internals()->nic, to,
                                    uct_glex_hdr_type_am(UCT_GLEX_MP_AM, AM_ANSWER) |
-                                           (UCT_GLEX_FLAG_MORE << 8) | ((uint64_t)vc->id << 16),
+                                       (UCT_GLEX_FLAG_MORE << 8) | ((uint64_t)vc->id << 16),
                                    0, 0, NULL, 0),
                   GLEX_SUCCESS);
         while (vc->mp_rx.rcvd == 0) {
@@ -386,15 +390,17 @@ void send_until_stopped(Team &team, Iface &iface)
     iface.on_am(AM_ANSWER, [](const void *, size_t) {});
     team.may_die();
     progress_until("the end", [&] {
-        while ((sender.sent < COUNT) && sender.try_send()) {}
+        while ((sender.sent < COUNT) && sender.try_send()) {
+        }
         return team.flag(STOP) != 0;
     });
     sender.drain();
 }
 
 /* The one that others wait for */
-class Survivor {
-public:
+class Survivor
+{
+  public:
     Survivor(Team &team, Iface &iface)
         : team_(team), iface_(iface), received_(team.size(), 0), answers_(team.size())
     {
@@ -440,8 +446,8 @@ public:
 
     void kill_the_first_that_waits()
     {
-        const uct_glex_vc_t *vc = ucs_container_of(iface_.internals()->mpq.wait.next,
-                                                   uct_glex_vc_t, wait);
+        const uct_glex_vc_t *vc =
+            ucs_container_of(iface_.internals()->mpq.wait.next, uct_glex_vc_t, wait);
 
         for (unsigned i = 1; i < team_.size(); ++i) {
             if (endpoint_of(i) == vc->peer) {
@@ -452,13 +458,12 @@ public:
         ADD_FAILURE() << "nobody has its address";
     }
 
-private:
+  private:
     uint64_t endpoint_of(unsigned rank) const
     {
         uct_glex_iface_addr_t address;
 
-        memcpy(&address, team_.blob(rank).data() + sizeof(uct_glex_device_addr_t),
-               sizeof(address));
+        memcpy(&address, team_.blob(rank).data() + sizeof(uct_glex_device_addr_t), sizeof(address));
         return address.ep_addr;
     }
 
@@ -468,11 +473,11 @@ private:
         EXPECT_EQ(kill(team_.pid(rank), SIGKILL), 0);
     }
 
-    Team                            &team_;
-    Iface                           &iface_;
-    std::vector<uint32_t>            received_;
+    Team &team_;
+    Iface &iface_;
+    std::vector<uint32_t> received_;
     std::vector<std::unique_ptr<Ep>> answers_;
-    std::set<unsigned>               killed_;
+    std::set<unsigned> killed_;
 };
 
 /* Processes are killed, one of them while it waits */
@@ -529,16 +534,16 @@ TEST_P(Losing, OneThatNobodyAnswersMakesRoom)
 void lose(Iface &iface, const uct_glex_vc_t *vc, enum uct_glex_mp_type type)
 {
     struct glex_err_req *error = &iface.internals()->error;
-    glex_ep_addr_t peer        = {.v = vc->peer};
+    glex_ep_addr_t peer = {.v = vc->peer};
 
-    *error            = {};
-    error->op         = GLEX_ERR_OP_IMM_MP;
-    error->status     = GLEX_ERR_STATUS_DEST_MPQ_FULL;
+    *error = {};
+    error->op = GLEX_ERR_OP_IMM_MP;
+    error->status = GLEX_ERR_STATUS_DEST_MPQ_FULL;
     error->rmt_nic_id = peer.nic_id;
     error->rmt_ep_num = peer.ep_num;
-    error->data0      = uct_glex_hdr_type_am(type, 0) |
-                        (type == UCT_GLEX_MP_CONNECT ? (uint64_t)uct_glex_vc_mark(vc) << 48 :
-                                                       (uint64_t)vc->tx.vc_id << 16);
+    error->data0 = uct_glex_hdr_type_am(type, 0) |
+                   (type == UCT_GLEX_MP_CONNECT ? (uint64_t)uct_glex_vc_mark(vc) << 48 :
+                                                  (uint64_t)vc->tx.vc_id << 16);
     iface.internals()->has_error = 1;
 }
 

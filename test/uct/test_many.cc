@@ -3,11 +3,14 @@
  */
 #include "traffic.h"
 
-namespace {
+namespace
+{
 
 const uint8_t AM_ID = 6, AM_ANSWER = 7;
 
-class Many : public WithSetting {};
+class Many : public WithSetting
+{
+};
 
 void expect_nothing_lost(const Iface &iface)
 {
@@ -38,8 +41,7 @@ TEST_P(Many, ThirtyTwoToOne)
                 check_next(data, length, from, mixed_plan(iface, from, 3000), &received[from]);
                 ++total;
             });
-            progress_until("all messages",
-                           [&] { return total == (team.size() - 1) * count; });
+            progress_until("all messages", [&] { return total == (team.size() - 1) * count; });
             team_barrier(team);
             EXPECT_EQ(total, (team.size() - 1) * count);
             iface.check_credits();
@@ -54,7 +56,7 @@ TEST_P(Many, ThirtyTwoToOne)
             EXPECT_OK(sender.ep.flush());
             sender.drain();
             EXPECT_EQ(sender.ep.vc()->peer_hint != 0, UCT_GLEX_NIC_MESSAGES)
-                    << "the NIC looks its address up for each message";
+                << "the NIC looks its address up for each message";
             team_barrier(team);
             expect_nothing_lost(iface);
         }
@@ -159,11 +161,13 @@ TEST_P(Many, EightAllToAll)
 
 std::vector<Setting> crowded()
 {
-    Env tiny = {{"UCX_GLEX_EP_MPQ_CAPACITY", "64"}, {"UCX_GLEX_SR_CREDIT_START", "1"},
-                {"UCX_GLEX_SRQ_CAPACITY", "4"}, {"UCX_GLEX_ERQ_SIZE", "4096"}};
-    Env sr   = tiny + Env{{"UCX_GLEX_CHANNELS", "sr"}};
+    Env tiny = {{"UCX_GLEX_EP_MPQ_CAPACITY", "64"},
+                {"UCX_GLEX_SR_CREDIT_START", "1"},
+                {"UCX_GLEX_SRQ_CAPACITY", "4"},
+                {"UCX_GLEX_ERQ_SIZE", "4096"}};
+    Env sr = tiny + Env{{"UCX_GLEX_CHANNELS", "sr"}};
     Env both = tiny + Env{{"UCX_GLEX_CHANNELS", "er,sr"}, {"UCX_GLEX_ER_MAX_CHANNELS", "4"}};
-    Env er   = {{"UCX_GLEX_CHANNELS", "er"}};
+    Env er = {{"UCX_GLEX_CHANNELS", "er"}};
 
     return {
         {"sr_tiny", sr},

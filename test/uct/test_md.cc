@@ -8,9 +8,12 @@
 #include <string.h>
 #include <sys/mman.h>
 
-namespace {
+namespace
+{
 
-class MdTest : public WithSetting {};
+class MdTest : public WithSetting
+{
+};
 
 TEST_P(MdTest, Attributes)
 {
@@ -79,7 +82,7 @@ TEST(Md, ThousandInterfaces)
 {
     isolated({{"UCX_GLEX_EP_MPQ_CAPACITY", "256"}, {"UCT_TEST_HANG_TIME", "300"}}, [] {
         const unsigned count = 1000;
-        const size_t length  = 1000;
+        const size_t length = 1000;
         Md md;
         Iface target(md);
         Memory local(md, length, Memory::PRIVATE);
@@ -96,7 +99,7 @@ TEST(Md, ThousandInterfaces)
             ifaces.emplace_back(md);
             Ep ep(ifaces.back(), target.address());
             Completion comp;
-            uct_iov_t iov       = piece(local.data, length, local.memh);
+            uct_iov_t iov = piece(local.data, length, local.memh);
             ucs_status_t status = UCS_ERR_NO_RESOURCE;
 
             while ((received < i) || (comp.done == 0)) { /* these two alone, not all 1,001 */
@@ -127,10 +130,10 @@ TEST_P(MdTest, RegisterTwice)
         if (!md.has(UCT_MD_FLAG_REG)) {
             return;
         }
-        EXPECT_OK(uct_md_mem_reg(md.handle, data.data(), data.size(), UCT_MD_MEM_ACCESS_ALL,
-                                 &first));
-        EXPECT_OK(uct_md_mem_reg(md.handle, data.data(), data.size(), UCT_MD_MEM_ACCESS_ALL,
-                                 &second));
+        EXPECT_OK(
+            uct_md_mem_reg(md.handle, data.data(), data.size(), UCT_MD_MEM_ACCESS_ALL, &first));
+        EXPECT_OK(
+            uct_md_mem_reg(md.handle, data.data(), data.size(), UCT_MD_MEM_ACCESS_ALL, &second));
         EXPECT_OK(uct_md_mem_dereg(md.handle, first));
         {
             std::vector<char> packed(md.attr.rkey_packed_size);
@@ -224,10 +227,10 @@ TEST_P(MdTest, AllocateTooMuch)
         }
         params.field_mask = UCT_MEM_ALLOC_PARAM_FIELD_FLAGS | UCT_MEM_ALLOC_PARAM_FIELD_MEM_TYPE |
                             UCT_MEM_ALLOC_PARAM_FIELD_MDS;
-        params.flags      = UCT_MD_MEM_ACCESS_ALL;
-        params.mem_type   = UCS_MEMORY_TYPE_HOST;
-        params.mds.mds    = &md.handle;
-        params.mds.count  = 1;
+        params.flags = UCT_MD_MEM_ACCESS_ALL;
+        params.mem_type = UCS_MEMORY_TYPE_HOST;
+        params.mds.mds = &md.handle;
+        params.mds.count = 1;
         EXPECT_NE(uct_mem_alloc(1ul << 45, &method, 1, &params, &mem), UCS_OK);
     });
 }
@@ -238,9 +241,9 @@ static void invalidate(Md &md, uct_mem_h memh, Completion &comp)
 
     params.field_mask = UCT_MD_MEM_DEREG_FIELD_FLAGS | UCT_MD_MEM_DEREG_FIELD_MEMH |
                         UCT_MD_MEM_DEREG_FIELD_COMPLETION;
-    params.flags      = UCT_MD_MEM_DEREG_FLAG_INVALIDATE;
-    params.memh       = memh;
-    params.comp       = &comp.uct;
+    params.flags = UCT_MD_MEM_DEREG_FLAG_INVALIDATE;
+    params.memh = memh;
+    params.comp = &comp.uct;
     EXPECT_OK(uct_md_mem_dereg_v2(md.handle, &params));
     EXPECT_EQ(comp.done, 1);
 }
@@ -258,8 +261,8 @@ TEST_P(MdTest, InvalidateTells)
             Completion comp;
             uct_mem_h memh;
 
-            EXPECT_OK(uct_md_mem_reg(md.handle, data.data(), data.size(), UCT_MD_MEM_ACCESS_ALL,
-                                     &memh));
+            EXPECT_OK(
+                uct_md_mem_reg(md.handle, data.data(), data.size(), UCT_MD_MEM_ACCESS_ALL, &memh));
             invalidate(md, memh, comp);
             EXPECT_EQ(comp.uct.status, UCS_OK);
         }
@@ -269,8 +272,8 @@ TEST_P(MdTest, InvalidateTells)
 static ucs_status_t put_one(Ep &ep, Memory &local, void *target, uct_rkey_t rkey)
 {
     Completion comp;
-    ucs_status_t status = ep.put_zcopy({piece(local.data, 4096, local.memh)}, (uintptr_t)target,
-                                       rkey, &comp);
+    ucs_status_t status =
+        ep.put_zcopy({piece(local.data, 4096, local.memh)}, (uintptr_t)target, rkey, &comp);
 
     if (status == UCS_INPROGRESS) {
         comp.wait();
@@ -343,9 +346,8 @@ TEST_P(MdTest, PointerToPeersMemory)
 
             EXPECT_OK(uct_rkey_ptr(component(), &remote.rkey, remote.address + 100, &ptr));
             fill(ptr, 5000, 8, team.rank());
-            EXPECT_STATUS(UCS_ERR_INVALID_ADDR,
-                          uct_rkey_ptr(component(), &remote.rkey, remote.address + remote.length,
-                                       &ptr));
+            EXPECT_STATUS(UCS_ERR_INVALID_ADDR, uct_rkey_ptr(component(), &remote.rkey,
+                                                             remote.address + remote.length, &ptr));
             EXPECT_STATUS(UCS_ERR_INVALID_ADDR,
                           uct_rkey_ptr(component(), &remote.rkey, remote.address - 1, &ptr));
             team.barrier();
@@ -385,13 +387,13 @@ TEST_P(MdTest, OpenAndCloseAgain)
     });
 }
 
-INSTANTIATE_TEST_SUITE_P(
-        Nic, MdTest,
-        testing::Values(Setting{"plain", {}}, Setting{"rcache", {{"UCX_GLEX_RCACHE", "try"}}},
-                        Setting{"no_rcache", {{"UCX_GLEX_RCACHE", "n"}}},
-                        Setting{"nomap", {{"GLEX_FAULT", "nomap"}}},
-                        Setting{"noprivate", {{"GLEX_FAULT", "noprivate"}}}),
-        setting_name);
+INSTANTIATE_TEST_SUITE_P(Nic, MdTest,
+                         testing::Values(Setting{"plain", {}},
+                                         Setting{"rcache", {{"UCX_GLEX_RCACHE", "try"}}},
+                                         Setting{"no_rcache", {{"UCX_GLEX_RCACHE", "n"}}},
+                                         Setting{"nomap", {{"GLEX_FAULT", "nomap"}}},
+                                         Setting{"noprivate", {{"GLEX_FAULT", "noprivate"}}}),
+                         setting_name);
 
 /* Each NIC has a memory domain and a device, and reaches the others */
 TEST(MdTest, OneForEachNic)
@@ -404,7 +406,7 @@ TEST(MdTest, OneForEachNic)
         attr.field_mask = UCT_COMPONENT_ATTR_FIELD_MD_RESOURCE_COUNT;
         EXPECT_OK(uct_component_query(component(), &attr));
         ASSERT_EQ(attr.md_resource_count, 2u);
-        attr.field_mask   = UCT_COMPONENT_ATTR_FIELD_MD_RESOURCES;
+        attr.field_mask = UCT_COMPONENT_ATTR_FIELD_MD_RESOURCES;
         attr.md_resources = resources;
         EXPECT_OK(uct_component_query(component(), &attr));
         EXPECT_STREQ(resources[0].md_name, "glex/gni0");

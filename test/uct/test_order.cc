@@ -4,11 +4,14 @@
  */
 #include "traffic.h"
 
-namespace {
+namespace
+{
 
 const uint8_t AM_ID = 3;
 
-class Order : public WithSetting {};
+class Order : public WithSetting
+{
+};
 
 TEST_P(Order, BothDirections)
 {

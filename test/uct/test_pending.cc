@@ -6,7 +6,8 @@
 
 #include <string.h>
 
-namespace {
+namespace
+{
 
 const uint8_t AM_ID = 2;
 
@@ -14,7 +15,7 @@ const uint8_t AM_ID = 2;
 struct Request {
     static ucs_status_t on_turn(uct_pending_req_t *uct)
     {
-        Request *self = (Request*)uct; /* the first member */
+        Request *self = (Request *)uct; /* the first member */
         ucs_status_t status;
 
         ++self->calls;
@@ -25,17 +26,20 @@ struct Request {
         return status;
     }
 
-    uct_pending_req_t      uct;
-    uct_ep_h               ep;
-    uint64_t               n;
+    uct_pending_req_t uct;
+    uct_ep_h ep;
+    uint64_t n;
     std::vector<uint64_t> *order;
-    unsigned               calls = 0;
+    unsigned calls = 0;
 };
 
 /* An endpoint, and requests made for it */
-class Queue {
-public:
-    Queue(Iface &iface, const std::string &peer) : ep(iface, peer) {}
+class Queue
+{
+  public:
+    Queue(Iface &iface, const std::string &peer) : ep(iface, peer)
+    {
+    }
 
     /* Send until there is no room, beginning with message `n`. Returns the next one's number. */
     uint64_t fill(uint64_t n)
@@ -55,20 +59,21 @@ public:
         Request &request = requests.back();
 
         request.uct.func = Request::on_turn;
-        request.ep       = ep.handle;
-        request.n        = n;
-        request.order    = &order;
+        request.ep = ep.handle;
+        request.n = n;
+        request.order = &order;
         return uct_ep_pending_add(ep.handle, &request.uct, 0);
     }
 
-    Ep                    ep;
-    std::list<Request>    requests;
+    Ep ep;
+    std::list<Request> requests;
     std::vector<uint64_t> order; /* messages as they were sent */
 };
 
 /* Takes 8-byte messages and remembers their numbers */
-class Numbers {
-public:
+class Numbers
+{
+  public:
     explicit Numbers(Iface &iface)
     {
         iface.on_am(AM_ID, [this](const void *data, size_t length) {
@@ -83,7 +88,9 @@ public:
     std::vector<uint64_t> list;
 };
 
-class Pending : public WithSetting {};
+class Pending : public WithSetting
+{
+};
 
 /* Fill up, queue more, let it go: everything arrives in the order of sending */
 TEST_P(Pending, Order)
@@ -150,11 +157,11 @@ TEST_P(Pending, Purge)
             EXPECT_OK(queue.add(next + i));
         }
         uct_ep_pending_purge(
-                queue.ep.handle,
-                [](uct_pending_req_t *self, void *arg) {
-                    ((std::vector<uint64_t>*)arg)->push_back(((Request*)self)->n);
-                },
-                &purged);
+            queue.ep.handle,
+            [](uct_pending_req_t *self, void *arg) {
+                ((std::vector<uint64_t> *)arg)->push_back(((Request *)self)->n);
+            },
+            &purged);
         EXPECT_EQ(purged.size(), 5u);
         for (size_t i = 0; i < purged.size(); ++i) {
             EXPECT_EQ(purged[i], next + i) << "in the order of adding";
@@ -222,8 +229,7 @@ TEST_P(Pending, EndpointDestroyed)
             for (unsigned i = 0; i < 3; ++i) {
                 EXPECT_OK(goes.add(1000000 + i));
             }
-            uct_ep_pending_purge(
-                    goes.ep.handle, [](uct_pending_req_t *, void *) {}, NULL);
+            uct_ep_pending_purge(goes.ep.handle, [](uct_pending_req_t *, void *) {}, NULL);
         }
         EXPECT_OK(stays.ep.am_short(AM_ID, next, NULL, 0));
         progress_until("the message", [&] { return numbers.list.size() == next + 1; });
@@ -237,7 +243,7 @@ TEST_P(Pending, AddedFromCallback)
     struct Again {
         static ucs_status_t on_turn(uct_pending_req_t *uct)
         {
-            Again *self = (Again*)uct;
+            Again *self = (Again *)uct;
             ucs_status_t status = uct_ep_am_short(self->queue->ep.handle, AM_ID, self->n, NULL, 0);
 
             if (status == UCS_OK) {
@@ -248,9 +254,9 @@ TEST_P(Pending, AddedFromCallback)
         }
 
         uct_pending_req_t uct;
-        Queue            *queue;
-        uint64_t          n, later;
-        ucs_status_t      later_status = UCS_INPROGRESS;
+        Queue *queue;
+        uint64_t n, later;
+        ucs_status_t later_status = UCS_INPROGRESS;
     };
 
     isolated(env(), [] {
@@ -262,9 +268,9 @@ TEST_P(Pending, AddedFromCallback)
         Again again;
 
         again.uct.func = Again::on_turn;
-        again.queue    = &queue;
-        again.n        = next;
-        again.later    = next + 2;
+        again.queue = &queue;
+        again.n = next;
+        again.later = next + 2;
         EXPECT_OK(uct_ep_pending_add(queue.ep.handle, &again.uct, 0));
         EXPECT_OK(queue.add(next + 1));
         progress_until("two messages", [&] { return numbers.list.size() >= next + 2; });

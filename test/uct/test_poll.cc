@@ -10,7 +10,8 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
-namespace {
+namespace
+{
 
 const uint8_t AM_ID = 5;
 
@@ -36,9 +37,9 @@ struct Pair {
         EXPECT_OK(ep.am_short(AM_ID, sent++, NULL, 0));
     }
 
-    Md       md;
-    Iface    source, sink;
-    Ep       ep;
+    Md md;
+    Iface source, sink;
+    Ep ep;
     unsigned sent = 0, received = 0;
 };
 
@@ -102,8 +103,8 @@ TEST(Poll, RingWaitsForTheQueue)
 
         be_silent(pair.sink);
         sink.v = pair.sink.internals()->ep_addr;
-        while (glex_ext_post_event(pair.source.internals()->nic, sink, 0, 0xf) ==
-               GLEX_SUCCESS) {} /* foreign events, which nobody minds */
+        while (glex_ext_post_event(pair.source.internals()->nic, sink, 0, 0xf) == GLEX_SUCCESS) {
+        } /* foreign events, which nobody minds */
         pair.send();
         EXPECT_TRUE(pair.ep.vc()->ring_due);
         for (unsigned i = 0; i < 100; ++i) {
@@ -163,7 +164,8 @@ void expect_none_forgotten(Team &team)
 
         for (unsigned i = 0; i < count; ++i) {
             EXPECT_OK(ep.am_short(AM_ID, i, NULL, 0));
-            while (team.flag(0) <= i) {} /* it must come without any help */
+            while (team.flag(0) <= i) {
+            } /* it must come without any help */
             for (unsigned pause = rand_r(&seed) % 2000; pause > 0; --pause) {
                 ucs_memory_cpu_load_fence();
             }

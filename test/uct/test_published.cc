@@ -6,7 +6,8 @@
 
 #include <poll.h>
 
-namespace {
+namespace
+{
 
 const uint8_t AM_ID = 5;
 
@@ -57,13 +58,14 @@ struct Stream {
 
     void fill()
     {
-        while (try_send()) {}
+        while (try_send()) {
+        }
         EXPECT_EQ(received, filled_at);
     }
 
-    Md       md;
-    Iface    source, sink;
-    Ep       ep;
+    Md md;
+    Iface source, sink;
+    Ep ep;
     uint64_t sent = 0, received = 0, filled_at = 1;
 };
 
@@ -96,7 +98,7 @@ TEST(PublishedCredits, SenderMayNeverProgress)
 struct PendingSend {
     static ucs_status_t on_turn(uct_pending_req_t *uct)
     {
-        PendingSend *self   = (PendingSend*)uct; /* the first member */
+        PendingSend *self = (PendingSend *)uct; /* the first member */
         ucs_status_t status = uct_ep_am_short(self->ep, AM_ID, 0, NULL, 0);
 
         self->done += (status == UCS_OK);
@@ -109,8 +111,8 @@ struct PendingSend {
     }
 
     uct_pending_req_t uct = {};
-    uct_ep_h          ep;
-    int               done = 0;
+    uct_ep_h ep;
+    int done = 0;
 };
 
 /* Who waits for credits and progresses goes on without any message */
@@ -238,8 +240,8 @@ TEST(PublishedCredits, WhoWaitsForTheQueueDoesNothing)
         glex_ep_addr_t sink = {};
 
         sink.v = s.sink.internals()->ep_addr;
-        while (glex_ext_post_event(s.source.internals()->nic, sink, 0, 0xf) ==
-               GLEX_SUCCESS) {} /* foreign events, which nobody minds */
+        while (glex_ext_post_event(s.source.internals()->nic, sink, 0, 0xf) == GLEX_SUCCESS) {
+        } /* foreign events, which nobody minds */
         EXPECT_STATUS(UCS_ERR_NO_RESOURCE, uct_ep_am_short(s.ep.handle, AM_ID, 0, NULL, 0));
         EXPECT_TRUE(uct_glex_fifo_may_send(&s.ep.vc()->tx_fifo)) << "there are credits";
         EXPECT_OK(uct_ep_pending_add(s.ep.handle, &pending.uct, 0));
@@ -323,7 +325,7 @@ TEST(PublishedCredits, NobodyAwakeIsWoken)
                     take_all(s, receiver_sleeps);
                 }
                 EXPECT_EQ(s.sink.counters().mp_tx, before)
-                        << "slept " << slept << ", waits " << waits;
+                    << "slept " << slept << ", waits " << waits;
                 s.idle(s.source);
             }
             if (!slept) {

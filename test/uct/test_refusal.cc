@@ -4,7 +4,8 @@
  */
 #include "traffic.h"
 
-namespace {
+namespace
+{
 
 const uint8_t AM_ID = 2;
 
@@ -83,7 +84,7 @@ TEST(Refusal, TellsAllSenders)
 void fill_mpq(const Iface &from, const Ep &to)
 {
     glex_ep_addr_t peer = {};
-    unsigned posted     = 0;
+    unsigned posted = 0;
 
     peer.v = to.vc()->peer;
     while (glex_ext_post_mp(from.internals()->nic, peer, 0, 0, 0, NULL, 0) == GLEX_SUCCESS) {
@@ -123,9 +124,8 @@ TEST(Refusal, ClosesBeforeItHasTold)
         to_full.reset();
         to_other.reset();
         iface.reset(); /* sanitizers and valgrind see a VC that is used after it was freed */
-        progress_until("the goodbye", [&] {
-            return other.internals()->vcs[0]->state == UCT_GLEX_VC_PEER_CLOSED;
-        });
+        progress_until("the goodbye",
+                       [&] { return other.internals()->vcs[0]->state == UCT_GLEX_VC_PEER_CLOSED; });
     });
 }
 

@@ -7,13 +7,15 @@
 #include <algorithm>
 #include <string.h>
 
-namespace {
+namespace
+{
 
 const size_t REGION = 1 << 20;
 
 /* Two interfaces of two memory domains: the first puts into and gets from memory of the second */
-class Target {
-public:
+class Target
+{
+  public:
     explicit Target(Memory::Kind kind)
         : a(md_a), b(md_b), ep(a, b.address()), local(md_a, REGION, local_kind(md_a)),
           memory(md_b, REGION, kind), remote(memory.describe())
@@ -57,10 +59,10 @@ public:
         EXPECT_OK(ep.flush());
     }
 
-    Md           md_a, md_b;
-    Iface        a, b;
-    Ep           ep;
-    Memory       local, memory;
+    Md md_a, md_b;
+    Iface a, b;
+    Ep ep;
+    Memory local, memory;
     RemoteMemory remote;
 };
 
@@ -80,7 +82,9 @@ void for_kinds(const Env &env, const std::function<void(Target &)> &body)
 
 const size_t odd_offsets[] = {0, 1, 7, 63, 64, 4095};
 
-class Rma : public WithSetting {};
+class Rma : public WithSetting
+{
+};
 
 /* Every length of an immediate put, and longer ones, which are carried out at once */
 std::vector<size_t> short_lengths(size_t max)
@@ -168,8 +172,8 @@ TEST_P(Rma, GetBcopy)
                 Completion comp;
 
                 fill(t.memory.data + offset, length, 1, length);
-                ucs_status_t status = t.ep.get_bcopy(data.data(), length, t.address(offset),
-                                                     t.rkey(), &comp);
+                ucs_status_t status =
+                    t.ep.get_bcopy(data.data(), length, t.address(offset), t.rkey(), &comp);
                 if (status == UCS_INPROGRESS) {
                     comp.wait();
                     EXPECT_OK(comp.uct.status);
@@ -197,8 +201,8 @@ TEST_P(Rma, PutZcopy)
 
                 fill(t.local.data + 3, length, 1, length);
                 ucs_status_t status =
-                        t.ep.put_zcopy({piece(t.local.data + 3, length, t.local.memh)},
-                                       t.address(offset), t.rkey(), &comp);
+                    t.ep.put_zcopy({piece(t.local.data + 3, length, t.local.memh)},
+                                   t.address(offset), t.rkey(), &comp);
                 if (status == UCS_INPROGRESS) {
                     comp.wait();
                     EXPECT_OK(comp.uct.status);
@@ -225,8 +229,8 @@ TEST_P(Rma, GetZcopy)
                 fill(t.memory.data + offset, length, 1, length);
                 memset(t.local.data, 0xee, t.local.length);
                 ucs_status_t status =
-                        t.ep.get_zcopy({piece(t.local.data + 3, length, t.local.memh)},
-                                       t.address(offset), t.rkey(), &comp);
+                    t.ep.get_zcopy({piece(t.local.data + 3, length, t.local.memh)},
+                                   t.address(offset), t.rkey(), &comp);
                 if (status == UCS_INPROGRESS) {
                     comp.wait();
                     EXPECT_OK(comp.uct.status);
@@ -264,8 +268,8 @@ TEST_P(Rma, PutZcopyOverlapping)
 
                     fill(memory.data + from, length, 1, length);
                     ucs_status_t status =
-                            self.put_zcopy({piece(memory.data + from, length, memory.memh)},
-                                           key.address + to, key.rkey.rkey, &comp);
+                        self.put_zcopy({piece(memory.data + from, length, memory.memh)},
+                                       key.address + to, key.rkey.rkey, &comp);
                     if (status == UCS_INPROGRESS) {
                         comp.wait();
                         EXPECT_OK(comp.uct.status);
@@ -284,7 +288,7 @@ TEST_P(Rma, ManyOnTheirWay)
 {
     for_kinds(env(), [](Target &t) {
         const unsigned count = 3000;
-        const size_t length  = 256;
+        const size_t length = 256;
         Completion comp(1);
 
         if (!t.a.has(UCT_IFACE_FLAG_PUT_ZCOPY)) {
@@ -295,9 +299,9 @@ TEST_P(Rma, ManyOnTheirWay)
 
             fill(t.local.data + offset, length, 1, i);
             ++comp.uct.count;
-            ucs_status_t status = t.ep.put_zcopy(
-                    {piece(t.local.data + offset, length, t.local.memh)}, t.address(offset),
-                    t.rkey(), &comp);
+            ucs_status_t status =
+                t.ep.put_zcopy({piece(t.local.data + offset, length, t.local.memh)},
+                               t.address(offset), t.rkey(), &comp);
             if (status == UCS_OK) {
                 --comp.uct.count;
             } else {
@@ -324,8 +328,8 @@ TEST_P(Rma, OutOfRange)
         size_t end = t.memory.length;
         Completion comp;
 
-        for (uint64_t address : {t.address(end), t.address(end - 63), t.address(0) - 1,
-                                 (uint64_t)0, UINT64_MAX - 10}) {
+        for (uint64_t address : {t.address(end), t.address(end - 63), t.address(0) - 1, (uint64_t)0,
+                                 UINT64_MAX - 10}) {
             ErrorLog log;
 
             EXPECT_NE(t.ep.put_short(data.data(), 64, address, t.rkey()), UCS_OK);
@@ -334,9 +338,11 @@ TEST_P(Rma, OutOfRange)
             EXPECT_NE(t.ep.get_bcopy(data.data(), 64, address, t.rkey(), &comp), UCS_OK);
             if (t.a.has(UCT_IFACE_FLAG_PUT_ZCOPY)) {
                 EXPECT_LT(t.ep.put_zcopy({piece(t.local.data, 64, t.local.memh)}, address, t.rkey(),
-                                         &comp), 0);
+                                         &comp),
+                          0);
                 EXPECT_LT(t.ep.get_zcopy({piece(t.local.data, 64, t.local.memh)}, address, t.rkey(),
-                                         &comp), 0);
+                                         &comp),
+                          0);
             }
         }
         EXPECT_EQ(t.memory.data[0], 0xee);
@@ -448,7 +454,7 @@ TEST_P(Rma, OthersOutliveARefusal)
             std::vector<uct_iov_t> iov(1, piece(local.data, 4096, local.memh));
             RemoteMemory remote(target.describe());
             const uint64_t address = remote.address;
-            const uct_rkey_t rkey  = remote.rkey.rkey;
+            const uct_rkey_t rkey = remote.rkey.rkey;
             Completion comp;
             ErrorLog log;
             const uint8_t AM_ID = 1;
@@ -460,14 +466,26 @@ TEST_P(Rma, OthersOutliveARefusal)
             b.on_am(AM_ID, [&](const void *, size_t) { ++received; });
             EXPECT_OK(other.am_short(AM_ID, 0, NULL, 0));
             progress_until("a message", [&] { return received == 1; });
-            ((uct_glex_rkey_t*)rkey)->packed.key ^= 1;
+            ((uct_glex_rkey_t *)rkey)->packed.key ^= 1;
             switch (which) {
-            case 0: ep.put_short(local.data, 8, address, rkey); break;
-            case 1: ep.put_bcopy(local.data, 60, address, rkey); break;
-            case 2: ep.put_zcopy(iov, address, rkey, &comp); break;
-            case 3: ep.get_short(local.data, 8, address, rkey); break;
-            case 4: ep.get_bcopy(local.data, 60, address, rkey, &comp); break;
-            case 5: ep.get_zcopy(iov, address, rkey, &comp); break;
+            case 0:
+                ep.put_short(local.data, 8, address, rkey);
+                break;
+            case 1:
+                ep.put_bcopy(local.data, 60, address, rkey);
+                break;
+            case 2:
+                ep.put_zcopy(iov, address, rkey, &comp);
+                break;
+            case 3:
+                ep.get_short(local.data, 8, address, rkey);
+                break;
+            case 4:
+                ep.get_bcopy(local.data, 60, address, rkey, &comp);
+                break;
+            case 5:
+                ep.get_zcopy(iov, address, rkey, &comp);
+                break;
             }
             progress_until("the error handler", [&] { return ep.failed(); });
             EXPECT_STATUS(UCS_ERR_CANCELED, uct_ep_am_short(ep.handle, AM_ID, 0, NULL, 0));
@@ -505,7 +523,7 @@ TEST_P(Rma, RefusedAndGone)
         if (!a.has(UCT_IFACE_FLAG_PUT_ZCOPY) || !a.has(UCT_IFACE_FLAG_GET_SHORT)) {
             return; /* as above */
         }
-        ((uct_glex_rkey_t*)remote.rkey.rkey)->packed.key ^= 1;
+        ((uct_glex_rkey_t *)remote.rkey.rkey)->packed.key ^= 1;
         EXPECT_STATUS(UCS_INPROGRESS, ep.get_zcopy({piece(local.data, 4096, local.memh)},
                                                    remote.address, remote.rkey.rkey, &comp));
         fail_at_once(ep.vc());
@@ -524,7 +542,7 @@ TEST_P(Rma, FenceKeepsOrder)
 {
     team(2, env(), [](Team &team) {
         const unsigned rounds = 300;
-        const size_t flag_at  = 8192;
+        const size_t flag_at = 8192;
         Md md;
 
         for (Memory::Kind kind : memory_kinds(md)) {
@@ -535,13 +553,13 @@ TEST_P(Rma, FenceKeepsOrder)
             memset(memory.data, 0, memory.length);
             team.publish(iface.address() + memory.describe());
             team_barrier(team);
-            std::string peer    = team.blob(1 - team.rank());
+            std::string peer = team.blob(1 - team.rank());
             size_t address_size = iface.attr.device_addr_len + iface.attr.iface_addr_len;
             RemoteMemory remote(peer.substr(address_size));
             Ep ep(iface, peer.substr(0, address_size));
 
             for (uint32_t round = 1; round <= rounds; ++round) {
-                volatile uint32_t *flag = (volatile uint32_t*)(memory.data + flag_at);
+                volatile uint32_t *flag = (volatile uint32_t *)(memory.data + flag_at);
                 std::vector<uint8_t> data(length);
 
                 if (round % 2 == team.rank()) {
@@ -564,14 +582,14 @@ TEST_P(Rma, FenceKeepsOrder)
 }
 
 INSTANTIATE_TEST_SUITE_P(
-        Nic, Rma,
-        testing::Values(Setting{"plain", {}}, Setting{"no_rcache", {{"UCX_GLEX_RCACHE", "n"}}},
-                        Setting{"tiny", {{"UCX_GLEX_RMA_BUF_SIZE", "64"},
-                                         {"UCX_GLEX_RMA_REQ_CAPACITY", "1"}}},
-                        Setting{"nomap", {{"GLEX_FAULT", "nomap"}}},
-                        Setting{"noprivate", {{"GLEX_FAULT", "noprivate"}}},
-                        Setting{"busy", {{"GLEX_FAULT", "busy=0.3,seed=11"}}},
-                        Setting{"nomap_busy", {{"GLEX_FAULT", "nomap,busy=0.3,seed=12"}}}),
-        setting_name);
+    Nic, Rma,
+    testing::Values(Setting{"plain", {}}, Setting{"no_rcache", {{"UCX_GLEX_RCACHE", "n"}}},
+                    Setting{"tiny",
+                            {{"UCX_GLEX_RMA_BUF_SIZE", "64"}, {"UCX_GLEX_RMA_REQ_CAPACITY", "1"}}},
+                    Setting{"nomap", {{"GLEX_FAULT", "nomap"}}},
+                    Setting{"noprivate", {{"GLEX_FAULT", "noprivate"}}},
+                    Setting{"busy", {{"GLEX_FAULT", "busy=0.3,seed=11"}}},
+                    Setting{"nomap_busy", {{"GLEX_FAULT", "nomap,busy=0.3,seed=12"}}}),
+    setting_name);
 
 } // namespace

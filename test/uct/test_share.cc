@@ -9,13 +9,15 @@
 
 #include <sys/resource.h>
 
-namespace {
+namespace
+{
 
 const uint8_t AM_ID = 3;
 
 /* Interfaces of one process that send to one more */
-class Senders {
-public:
+class Senders
+{
+  public:
     explicit Senders(unsigned count) : receiver(md)
     {
         receiver.on_am(AM_ID, [](const void *, size_t) {});
@@ -32,8 +34,8 @@ public:
             unsigned left = count;
 
             for (std::unique_ptr<Ep> &ep : eps_) {
-                while ((left > 0) &&
-                       (uct_ep_am_short(ep->handle, AM_ID, 0, NULL, 0) == UCS_OK)) {}
+                while ((left > 0) && (uct_ep_am_short(ep->handle, AM_ID, 0, NULL, 0) == UCS_OK)) {
+                }
                 left -= (left > 0);
             }
             return done();
@@ -66,12 +68,12 @@ public:
         }
     }
 
-    Md    md;
+    Md md;
     Iface receiver;
 
-private:
-    std::list<Iface>                 ifaces_;
-    std::list<std::unique_ptr<Ep>>   eps_;
+  private:
+    std::list<Iface> ifaces_;
+    std::list<std::unique_ptr<Ep>> eps_;
 };
 
 const Env SHARED = {{"UCX_GLEX_CHANNELS", "sr"}};
@@ -100,9 +102,8 @@ TEST(Share, PoolIsTheLimit)
         EXPECT_EQ(in->mpq.pool, 0u);
 
         senders.leave(1);
-        senders.flood("one of the others grows", 1, [&] {
-            return in->vcs[1]->mp_rx.window == 1 + 12;
-        });
+        senders.flood("one of the others grows", 1,
+                      [&] { return in->vcs[1]->mp_rx.window == 1 + 12; });
     });
 }
 
@@ -149,7 +150,8 @@ void serve_beside_silent_peers(const std::function<ucs_status_t(Ep &ep)> &send_o
     progress_until("the first message", [&] { return received == 1; });
     sender.flush();
     for (Ep &ep : eps) {
-        while (!UCS_STATUS_IS_ERR(send_once(ep))) {}
+        while (!UCS_STATUS_IS_ERR(send_once(ep))) {
+        }
     }
     for (unsigned calls = 0; (received < 1 + messages) && (calls < 1000 * messages); ++calls) {
         sent += (sent < messages) && !UCS_STATUS_IS_ERR(send_once(to_living));
@@ -172,8 +174,8 @@ TEST(Share, SilentPeersLeaveSendUnits)
                 return 1000;
             };
 
-            return (ucs_status_t)std::min<ssize_t>(
-                    uct_ep_am_bcopy(ep.handle, AM_ID, pack, NULL, 0), 0);
+            return (ucs_status_t)std::min<ssize_t>(uct_ep_am_bcopy(ep.handle, AM_ID, pack, NULL, 0),
+                                                   0);
         });
     });
 }
@@ -205,7 +207,8 @@ TEST(Share, SenderBeyondItsWindowFails)
         progress_until("the connection",
                        [&] { return uct_glex_credit_avail(&ep.vc()->mp_tx) > 0; });
         ep.vc()->mp_tx.limit += 100;
-        while (uct_ep_am_short(ep.handle, AM_ID, 0, NULL, 0) == UCS_OK) {}
+        while (uct_ep_am_short(ep.handle, AM_ID, 0, NULL, 0) == UCS_OK) {
+        }
         progress_until("the failure", [&] { return in->vcs[0]->state == UCT_GLEX_VC_FAILED; });
         EXPECT_NE(log.text().find("more messages than it had credits for"), std::string::npos);
     });
@@ -234,11 +237,10 @@ TEST(Share, NoMemoryForBounceBuffers)
 
         EXPECT_OK(ep.put_short(&word, sizeof(word), remote.address, remote.rkey.rkey));
         ASSERT_EQ(getrlimit(RLIMIT_AS, &before), 0);
-        tight          = before;
+        tight = before;
         tight.rlim_cur = 1 << 20; /* less than there is: nothing more can be mapped */
         ASSERT_EQ(setrlimit(RLIMIT_AS, &tight), 0);
-        ssize_t refused = uct_ep_put_bcopy(ep.handle, pack, NULL, remote.address,
-                                           remote.rkey.rkey);
+        ssize_t refused = uct_ep_put_bcopy(ep.handle, pack, NULL, remote.address, remote.rkey.rkey);
         ASSERT_EQ(setrlimit(RLIMIT_AS, &before), 0);
         EXPECT_EQ(refused, UCS_ERR_NO_MEMORY);
         EXPECT_EQ(uct_ep_put_bcopy(ep.handle, pack, NULL, remote.address, remote.rkey.rkey), 100);
@@ -253,7 +255,7 @@ TEST(Share, BlockedEndpointsComeFirst)
     isolated(SHARED + Env{{"UCX_GLEX_SR_CREDIT_MAX", "8"}}, [] {
         struct Request {
             uct_pending_req_t uct;
-            uct_ep_h          ep;
+            uct_ep_h ep;
         };
         Senders senders(0);
         Iface iface(senders.md);
@@ -267,15 +269,16 @@ TEST(Share, BlockedEndpointsComeFirst)
         for (Ep &ep : eps) { /* all belong to the connection */
             EXPECT_OK(ep.am_short(AM_ID, 0, NULL, 0));
         }
-        while (uct_ep_am_short(eps.front().handle, AM_ID, 0, NULL, 0) == UCS_OK) {}
+        while (uct_ep_am_short(eps.front().handle, AM_ID, 0, NULL, 0) == UCS_OK) {
+        }
         unsigned number = 0;
         for (unsigned round = 0; round < 3; ++round) {
             for (Ep &ep : eps) {
                 if (++number % 7 == 0) {
                     requests.emplace_back();
-                    requests.back().ep       = ep.handle;
+                    requests.back().ep = ep.handle;
                     requests.back().uct.func = [](uct_pending_req_t *self) {
-                        return uct_ep_am_short(((Request*)self)->ep, AM_ID, 0, NULL, 0);
+                        return uct_ep_am_short(((Request *)self)->ep, AM_ID, 0, NULL, 0);
                     };
                     EXPECT_OK(uct_ep_pending_add(ep.handle, &requests.back().uct, 0));
                 }
@@ -286,7 +289,8 @@ TEST(Share, BlockedEndpointsComeFirst)
             unsigned position = 0;
             uct_glex_ep_t *ep;
 
-            ucs_list_for_each(ep, &vc->eps, list) {
+            ucs_list_for_each(ep, &vc->eps, list)
+            {
                 if ((ep->num_pending > 0) != (position++ < vc->num_blocked)) {
                     return false;
                 }

@@ -3,7 +3,8 @@
  */
 #include "traffic.h"
 
-namespace {
+namespace
+{
 
 const uint8_t AM_ID = 8;
 const size_t LENGTH = 4000; /* more than goes into an MP */
@@ -11,8 +12,9 @@ const size_t LENGTH = 4000; /* more than goes into an MP */
 const Env SR = {{"UCX_GLEX_CHANNELS", "sr"}};
 
 /* One sends to the other; each is progressed by itself */
-class Announced {
-public:
+class Announced
+{
+  public:
     Announced() : receiver(md), sender(new Iface(md)), ep(new Ep(*sender, receiver.address()))
     {
         receiver.on_am(AM_ID, [this](const void *data, size_t length) {
@@ -61,11 +63,11 @@ public:
 
     static const uint32_t ID = 9;
 
-    Md                     md;
-    Iface                  receiver;
+    Md md;
+    Iface receiver;
     std::unique_ptr<Iface> sender;
-    std::unique_ptr<Ep>    ep;
-    uint32_t               sent = 0, received = 0;
+    std::unique_ptr<Ep> ep;
+    uint32_t sent = 0, received = 0;
 };
 
 const Env BUSY = SR + Env({{"GLEX_FAULT", "busy=0.7,seed=3"}});

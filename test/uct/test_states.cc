@@ -8,7 +8,8 @@
 #include <string>
 #include <string.h>
 
-namespace {
+namespace
+{
 
 const uint8_t AM_ID = 6;
 
@@ -33,25 +34,24 @@ enum Sent {
     COLUMNS
 };
 
-const char *const row_names[]  = {"no VC", "WAIT_MPQ", "CONNECTING", "ACCEPTING",
-                                  "OPEN",  "leaving",  "PEER_CLOSED", "FAILED"};
-const char *const sent_names[] = {"CONNECT", "CONNECT anew", "ACCEPT",  "CTL",
-                                  "ACK",     "END orderly",  "END",     "END unknown",
-                                  "AM",      "SR",           "type 0",  "ER event",
-                                  "ring",    "op event"};
+const char *const row_names[] = {"no VC", "WAIT_MPQ", "CONNECTING",  "ACCEPTING",
+                                 "OPEN",  "leaving",  "PEER_CLOSED", "FAILED"};
+const char *const sent_names[] = {"CONNECT",     "CONNECT anew", "ACCEPT",      "CTL",     "ACK",
+                                  "END orderly", "END",          "END unknown", "AM",      "SR",
+                                  "type 0",      "ER event",     "ring",        "op event"};
 
 /* The row of the newest VC after a message, by its first letter ("no VC" is N). docs/protocol.md
  * has the same table. */
 const char *const expected[ROWS] = {
     /*              C  Ca Ac Ct Ak Eo Ef Eu AM SR 0  er ri op */
-    /* no VC */       "OONNNNNNNNNNNN",
-    /* WAIT_MPQ */    "AAWWWWWWWWWWWW",
-    /* CONNECTING */  "OOOCCFFFCCCCCC",
-    /* ACCEPTING */   "AAAAAPPPAAAAAA",
-    /* OPEN */        "OOOOOPFFOFOOOO",
-    /* leaving */     "LOLLLLLLPFLLLL",
+    /* no VC */ "OONNNNNNNNNNNN",
+    /* WAIT_MPQ */ "AAWWWWWWWWWWWW",
+    /* CONNECTING */ "OOOCCFFFCCCCCC",
+    /* ACCEPTING */ "AAAAAPPPAAAAAA",
+    /* OPEN */ "OOOOOPFFOFOOOO",
+    /* leaving */ "LOLLLLLLPFLLLL",
     /* PEER_CLOSED */ "POPPPPPPPPPPPP",
-    /* FAILED */      "OOFFFFFFFFFFFF",
+    /* FAILED */ "OOFFFFFFFFFFFF",
 };
 
 char letter(Row row)
@@ -64,14 +64,15 @@ struct Forged {
     union {
         uct_glex_ctl_t ctl;
         uct_glex_end_t end;
-        uct_glex_sr_t  sr;
-        uint8_t        data[64];
+        uct_glex_sr_t sr;
+        uint8_t data[64];
     };
 } __attribute__((packed));
 
 /* `a` is tested. `b` is its peer, and the endpoint of the NIC that forged messages come from. */
-class Stage {
-public:
+class Stage
+{
+  public:
     Stage() : a(md_a), c(md_c)
     {
         a.on_am(AM_ID, [](const void *, size_t) {});
@@ -113,12 +114,18 @@ public:
             return NO_VC;
         }
         switch (now->state) {
-        case UCT_GLEX_VC_WAIT_MPQ:    return WAIT_MPQ;
-        case UCT_GLEX_VC_CONNECTING:  return CONNECTING;
-        case UCT_GLEX_VC_ACCEPTING:   return ACCEPTING;
-        case UCT_GLEX_VC_OPEN:        return now->peer_left ? LEAVING : OPEN;
-        case UCT_GLEX_VC_PEER_CLOSED: return PEER_CLOSED;
-        default:                      return FAILED;
+        case UCT_GLEX_VC_WAIT_MPQ:
+            return WAIT_MPQ;
+        case UCT_GLEX_VC_CONNECTING:
+            return CONNECTING;
+        case UCT_GLEX_VC_ACCEPTING:
+            return ACCEPTING;
+        case UCT_GLEX_VC_OPEN:
+            return now->peer_left ? LEAVING : OPEN;
+        case UCT_GLEX_VC_PEER_CLOSED:
+            return PEER_CLOSED;
+        default:
+            return FAILED;
         }
     }
 
@@ -136,7 +143,8 @@ public:
         glex_ep_addr_t peer = {};
 
         peer.v = b->internals()->ep_addr;
-        while (glex_ext_post_mp(c.internals()->nic, peer, 0, 0, 0, NULL, 0) == GLEX_SUCCESS) {}
+        while (glex_ext_post_mp(c.internals()->nic, peer, 0, 0, 0, NULL, 0) == GLEX_SUCCESS) {
+        }
     }
 
     void open()
@@ -214,8 +222,8 @@ public:
     {
         Forged forged = {};
 
-        forged.hdr.vc_id  = our_id();
-        forged.hdr.seq    = seq;
+        forged.hdr.vc_id = our_id();
+        forged.hdr.seq = seq;
         switch (sent) {
         case CONNECT:
         case CONNECT_ANEW:
@@ -226,7 +234,7 @@ public:
             return;
         case ACK:
             forged.hdr.type_am = UCT_GLEX_MP_ACK;
-            forged.hdr.flags   = UCT_GLEX_FLAG_ACK;
+            forged.hdr.flags = UCT_GLEX_FLAG_ACK;
             post(forged, sizeof(forged.hdr));
             return;
         case END_ORDERLY:
@@ -241,8 +249,8 @@ public:
             return;
         case SR: /* of memory that does not exist */
             forged.hdr.type_am = UCT_GLEX_MP_SR | (AM_ID << 3);
-            forged.sr.length   = 1000;
-            forged.sr.mh       = 0x7654321;
+            forged.sr.length = 1000;
+            forged.sr.mh = 0x7654321;
             post(forged, sizeof(forged.hdr) + sizeof(forged.sr));
             return;
         case NO_TYPE:
@@ -270,8 +278,8 @@ public:
         } while ((queues.mps_taken < queues.mps_arrived) ||
                  (queues.events_taken < queues.events_arrived));
         a.internals()->until_errors = 1;
-        a.internals()->errors_next  = 0;
-        a.internals()->watched      = ucs_get_time(); /* looks at no peer now */
+        a.internals()->errors_next = 0;
+        a.internals()->watched = ucs_get_time(); /* looks at no peer now */
         a.progress();
         a.progress();
     }
@@ -310,26 +318,27 @@ public:
         });
     }
 
-    Md                  md_a, md_b, md_c;
-    Iface               a, c;
+    Md md_a, md_b, md_c;
+    Iface a, c;
     std::unique_ptr<Iface> b;
     std::unique_ptr<Ep> to_c, ep, back;
-    unsigned            at_c = 0;
+    unsigned at_c = 0;
 
-private:
+  private:
     void forge_ctl(Forged *forged, Sent sent)
     {
         uct_glex_ctl_t *ctl = &forged->ctl;
 
         forged->hdr.type_am = (sent == ACCEPT) ? UCT_GLEX_MP_ACCEPT :
-                              (sent == CTL)    ? UCT_GLEX_MP_CTL : UCT_GLEX_MP_CONNECT;
+                              (sent == CTL)    ? UCT_GLEX_MP_CTL :
+                                                 UCT_GLEX_MP_CONNECT;
         forged->hdr.credits.mp_limit = 4;
-        ctl->version  = UCT_GLEX_WIRE_VERSION;
-        ctl->flags    = (sent == CTL) ? UCT_GLEX_CTL_CREDIT : 0;
-        ctl->vc_id    = peer_id() + ((sent == CONNECT_ANEW) ? UCT_GLEX_VC_MAX : 0);
-        ctl->uuid     = a.internals()->uuid;
+        ctl->version = UCT_GLEX_WIRE_VERSION;
+        ctl->flags = (sent == CTL) ? UCT_GLEX_CTL_CREDIT : 0;
+        ctl->vc_id = peer_id() + ((sent == CONNECT_ANEW) ? UCT_GLEX_VC_MAX : 0);
+        ctl->uuid = a.internals()->uuid;
         ctl->src_uuid = b->internals()->uuid;
-        ctl->key      = b->internals()->md->key;
+        ctl->key = b->internals()->md->key;
         if ((sent == CONNECT) || (sent == CONNECT_ANEW)) {
             forged->hdr.vc_id = 0;
         }
@@ -340,14 +349,15 @@ private:
         uct_glex_end_t *end = &forged->end;
 
         forged->hdr.type_am = UCT_GLEX_MP_END;
-        end->version  = UCT_GLEX_WIRE_VERSION;
-        end->flags    = UCT_GLEX_END_CLAIMS | ((sent == END_ORDERLY) ? UCT_GLEX_END_ORDERLY :
-                        (sent == END_UNKNOWN) ? UCT_GLEX_END_UNKNOWN : 0);
-        end->vc_id    = peer_id();
-        end->uuid     = a.internals()->uuid;
+        end->version = UCT_GLEX_WIRE_VERSION;
+        end->flags = UCT_GLEX_END_CLAIMS | ((sent == END_ORDERLY) ? UCT_GLEX_END_ORDERLY :
+                                            (sent == END_UNKNOWN) ? UCT_GLEX_END_UNKNOWN :
+                                                                    0);
+        end->vc_id = peer_id();
+        end->uuid = a.internals()->uuid;
         end->src_uuid = b->internals()->uuid;
         end->last_seq = last_seq;
-        end->rx_seq   = (vc() != NULL) ? vc()->tx.seq : 0;
+        end->rx_seq = (vc() != NULL) ? vc()->tx.seq : 0;
     }
 
     void post(const Forged &forged, size_t length)
@@ -355,9 +365,9 @@ private:
         glex_imm_mp_req_t req = {};
 
         req.rmt_ep_addr.v = a.internals()->ep_addr;
-        req.data          = (void*)&forged;
-        req.len           = length;
-        req.flag          = GLEX_EXT_FLAG_NO_LOSS;
+        req.data = (void *)&forged;
+        req.len = length;
+        req.flag = GLEX_EXT_FLAG_NO_LOSS;
         (void)glex_send_imm_mp(b->internals()->nic, &req, NULL); /* a full queue: not sent */
     }
 

@@ -10,12 +10,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-namespace {
+namespace
+{
 
-const uint8_t AM_ID  = 5;
+const uint8_t AM_ID = 5;
 const unsigned PEERS = 4;
 
-class Storms : public WithSetting {};
+class Storms : public WithSetting
+{
+};
 
 unsigned long number(const char *variable, unsigned long value)
 {
@@ -26,20 +29,23 @@ unsigned long number(const char *variable, unsigned long value)
 
 /* The user's memory of a zero-copy message */
 struct Loan {
-    Loan(Md &md, size_t length) : memory(md, length, Memory::PRIVATE) {}
+    Loan(Md &md, size_t length) : memory(md, length, Memory::PRIVATE)
+    {
+    }
 
     ~Loan()
     {
         EXPECT_EQ(comp.done, 1);
     }
 
-    Memory     memory;
+    Memory memory;
     Completion comp;
 };
 
 /* One direction of a connection. Endpoints come and go, messages are numbered on. */
-class Line {
-public:
+class Line
+{
+  public:
     Line(Iface &from, Iface &to, uint32_t id) : from_(from), to_(to), id_(id)
     {
         open();
@@ -100,7 +106,7 @@ public:
         uct_ep_put_short(ep_->handle, data, sizeof(data), remote.address, remote.rkey.rkey);
     }
 
-private:
+  private:
     ucs_status_t post(Op op, const std::vector<uint8_t> &data)
     {
         uint64_t header;
@@ -113,12 +119,15 @@ private:
         case Op::ZCOPY:
             return post_zcopy(data);
         default:
-            ret = uct_ep_am_bcopy(ep_->handle, AM_ID, [](void *dest, void *arg) {
-                const std::vector<uint8_t> *bytes = (const std::vector<uint8_t>*)arg;
+            ret = uct_ep_am_bcopy(
+                ep_->handle, AM_ID,
+                [](void *dest, void *arg) {
+                    const std::vector<uint8_t> *bytes = (const std::vector<uint8_t> *)arg;
 
-                memcpy(dest, bytes->data(), bytes->size());
-                return bytes->size();
-            }, (void*)&data, 0);
+                    memcpy(dest, bytes->data(), bytes->size());
+                    return bytes->size();
+                },
+                (void *)&data, 0);
             return (ret >= 0) ? UCS_OK : (ucs_status_t)ret;
         }
     }
@@ -154,16 +163,17 @@ private:
         }
     }
 
-    Iface                           &from_, &to_;
-    uint32_t                         id_;
-    uint32_t                         sent_ = 0, next_ = 0, received_ = 0, failures_ = 0;
+    Iface &from_, &to_;
+    uint32_t id_;
+    uint32_t sent_ = 0, next_ = 0, received_ = 0, failures_ = 0;
     std::list<std::unique_ptr<Loan>> loans_, ended_;
-    std::unique_ptr<Ep>              ep_; /* goes first, and gives the loans back */
+    std::unique_ptr<Ep> ep_; /* goes first, and gives the loans back */
 };
 
 /* The hub and its peers, with lines both ways */
-class Storm {
-public:
+class Storm
+{
+  public:
     explicit Storm(unsigned seed) : random_(seed)
     {
         random_.discard(10);
@@ -208,23 +218,23 @@ public:
         }
     }
 
-private:
+  private:
     std::unique_ptr<Line> &any()
     {
         return lines_[random_() % lines_.size()];
     }
 
-    std::minstd_rand                    random_;
-    std::vector<std::unique_ptr<Md>>    mds_;
+    std::minstd_rand random_;
+    std::vector<std::unique_ptr<Md>> mds_;
     std::vector<std::unique_ptr<Iface>> ifaces_;
-    std::vector<std::unique_ptr<Line>>  lines_;
-    unsigned long                       received_ = 0;
+    std::vector<std::unique_ptr<Line>> lines_;
+    unsigned long received_ = 0;
 };
 
 TEST_P(Storms, OthersAreNotTouched)
 {
     unsigned long messages = number("UCT_STORM_MESSAGES", 4000);
-    unsigned seed          = number("UCT_STORM_SEED", 1);
+    unsigned seed = number("UCT_STORM_SEED", 1);
 
     isolated(env() + Env{{"UCX_GLEX_ER_MAX_CHANNELS", "2"}}, [=] {
         ErrorLog log; /* of the connections that fail */
@@ -234,12 +244,17 @@ TEST_P(Storms, OthersAreNotTouched)
     });
 }
 
-INSTANTIATE_TEST_SUITE_P(Channels, Storms, testing::Values(
-        Setting{"both", {}},
-        Setting{"sr", {{"UCX_GLEX_CHANNELS", "sr"}, {"UCX_GLEX_SRQ_CAPACITY", "4"}}},
-        Setting{"tiny", {{"UCX_GLEX_SRQ_CAPACITY", "4"}, {"UCX_GLEX_ERQ_SIZE", "4096"},
-                         {"UCX_GLEX_SR_CREDIT_START", "1"}, {"UCX_GLEX_EP_MPQ_CAPACITY", "64"}}},
-        Setting{"nomap", {{"GLEX_FAULT", "nomap"}}},
-        Setting{"busy", {{"GLEX_FAULT", "busy=0.3,seed=3"}}}), setting_name);
+INSTANTIATE_TEST_SUITE_P(
+    Channels, Storms,
+    testing::Values(Setting{"both", {}},
+                    Setting{"sr", {{"UCX_GLEX_CHANNELS", "sr"}, {"UCX_GLEX_SRQ_CAPACITY", "4"}}},
+                    Setting{"tiny",
+                            {{"UCX_GLEX_SRQ_CAPACITY", "4"},
+                             {"UCX_GLEX_ERQ_SIZE", "4096"},
+                             {"UCX_GLEX_SR_CREDIT_START", "1"},
+                             {"UCX_GLEX_EP_MPQ_CAPACITY", "64"}}},
+                    Setting{"nomap", {{"GLEX_FAULT", "nomap"}}},
+                    Setting{"busy", {{"GLEX_FAULT", "busy=0.3,seed=3"}}}),
+    setting_name);
 
 } // namespace

@@ -5,11 +5,12 @@
 
 #include <gtest/gtest.h>
 
-namespace {
+namespace
+{
 
 struct Header {
     unsigned type;
-    uint8_t  am_id, flags;
+    uint8_t am_id, flags;
     uint32_t vc_id;
     uint16_t seq, length, mp_limit, er_units, er_msgs;
 };
@@ -37,13 +38,13 @@ TEST(Wire, HeaderRoundTrip)
         uct_glex_hdr_t hdr = {};
         uint64_t word;
 
-        hdr.flags            = h.flags;
-        hdr.vc_id            = h.vc_id;
-        hdr.seq              = h.seq;
-        hdr.credits.length   = h.length;
+        hdr.flags = h.flags;
+        hdr.vc_id = h.vc_id;
+        hdr.seq = h.seq;
+        hdr.credits.length = h.length;
         hdr.credits.mp_limit = h.mp_limit;
-        hdr.credits.er       = {h.er_units, h.er_msgs};
-        hdr.word            |= uct_glex_hdr_type_am(h.type, h.am_id);
+        hdr.credits.er = {h.er_units, h.er_msgs};
+        hdr.word |= uct_glex_hdr_type_am(h.type, h.am_id);
 
         word = hdr.word;
         EXPECT_EQ(hdr.type_am, h.type | (h.am_id << 3));
@@ -65,17 +66,17 @@ TEST(Wire, CountingInWords)
     for (const Header &h : headers) {
         uct_glex_hdr_t hdr = {}, before;
 
-        hdr.vc_id            = h.vc_id;
-        hdr.seq              = h.seq;
+        hdr.vc_id = h.vc_id;
+        hdr.seq = h.seq;
         hdr.credits.mp_limit = h.mp_limit;
-        hdr.credits.er       = {h.er_units, h.er_msgs};
-        before               = hdr;
+        hdr.credits.er = {h.er_units, h.er_msgs};
+        before = hdr;
 
-        hdr.word         += UCT_GLEX_HDR_ONE_SEQ;
+        hdr.word += UCT_GLEX_HDR_ONE_SEQ;
         hdr.credits.word += UCT_GLEX_CREDITS_ONE_MSG;
         EXPECT_EQ(hdr.seq, (uint16_t)(h.seq + 1));
         EXPECT_EQ(hdr.credits.er.msgs, (uint16_t)(h.er_msgs + 1));
-        hdr.seq             = before.seq;
+        hdr.seq = before.seq;
         hdr.credits.er.msgs = before.credits.er.msgs;
         EXPECT_EQ(hdr.word, before.word);
         EXPECT_EQ(hdr.credits.word, before.credits.word);
@@ -101,7 +102,7 @@ TEST(Wire, SizesFitTheNic)
     EXPECT_LE(sizeof(uct_glex_hdr_t) + sizeof(uct_glex_ctl_t), (size_t)UCT_GLEX_MP_LEN);
     EXPECT_LE(sizeof(uct_glex_hdr_t) + sizeof(uct_glex_sr_t), (size_t)UCT_GLEX_MP_LEN);
     EXPECT_EQ(UCT_GLEX_MP_DATA_LEN, (size_t)UCT_GLEX_IMM_PUT_LEN)
-            << "am_short goes by an MP or by an immediate put: the shorter one is the limit";
+        << "am_short goes by an MP or by an immediate put: the shorter one is the limit";
 }
 
 } // namespace

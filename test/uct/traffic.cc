@@ -26,7 +26,7 @@ void fill(void *data, size_t length, uint32_t sender, uint32_t n)
     for (size_t i = 0; i * 8 < length; ++i) {
         uint64_t value = word(first, i);
 
-        memcpy((uint8_t*)data + i * 8, &value, std::min<size_t>(8, length - i * 8));
+        memcpy((uint8_t *)data + i * 8, &value, std::min<size_t>(8, length - i * 8));
     }
 }
 
@@ -35,8 +35,8 @@ void check(const void *data, size_t length, uint32_t sender, uint32_t n)
     uint64_t first = first_word(sender, n);
 
     for (size_t i = 0; i * 8 < length; ++i) {
-        uint64_t value   = word(first, i);
-        const void *have = (const uint8_t*)data + i * 8;
+        uint64_t value = word(first, i);
+        const void *have = (const uint8_t *)data + i * 8;
 
         if (memcmp(have, &value, std::min<size_t>(8, length - i * 8)) != 0) {
             uint64_t got = 0;
@@ -53,9 +53,9 @@ void check(const void *data, size_t length, uint32_t sender, uint32_t n)
 
 static Message mixed(const Iface &iface, std::minstd_rand &random, size_t max_length)
 {
-    const size_t bcopy   = iface.attr.cap.am.max_bcopy;
-    const size_t limits[] = {0, 1, 8, 63, 64, 65, 95, 96, 97, 127, 128, 129, 192, 1023, 1024, 1025,
-                             bcopy / 2, bcopy - 1, bcopy};
+    const size_t bcopy = iface.attr.cap.am.max_bcopy;
+    const size_t limits[] = {0,   1,   8,   63,   64,   65,   95,        96,        97,   127,
+                             128, 129, 192, 1023, 1024, 1025, bcopy / 2, bcopy - 1, bcopy};
     Message message;
     size_t max;
 
@@ -117,12 +117,11 @@ Plan mixed_plan(const Iface &iface, unsigned seed, size_t max_length)
 /* ---- sending ---- */
 
 struct Sender::Zcopy {
-    Zcopy(Md &md, const uint8_t *data, size_t length)
-        : bytes(data, data + length), comp(1), md_(md)
+    Zcopy(Md &md, const uint8_t *data, size_t length) : bytes(data, data + length), comp(1), md_(md)
     {
         if (!bytes.empty()) {
-            EXPECT_OK(uct_md_mem_reg(md.handle, bytes.data(), bytes.size(),
-                                     UCT_MD_MEM_ACCESS_ALL, &memh));
+            EXPECT_OK(uct_md_mem_reg(md.handle, bytes.data(), bytes.size(), UCT_MD_MEM_ACCESS_ALL,
+                                     &memh));
         }
     }
 
@@ -134,10 +133,10 @@ struct Sender::Zcopy {
     }
 
     std::vector<uint8_t> bytes;
-    Completion           comp;
-    uct_mem_h            memh = NULL;
+    Completion comp;
+    uct_mem_h memh = NULL;
 
-private:
+  private:
     Md &md_;
 };
 
@@ -170,10 +169,10 @@ ucs_status_t Sender::post_iov(uint8_t *data, size_t length)
 ucs_status_t Sender::post_zcopy(uint8_t *data, size_t length)
 {
     size_t max_header = ep.iface.attr.cap.am.max_hdr;
-    size_t header     = std::min<size_t>(length, (sent * 37) % (max_header + 1));
-    size_t iovcnt     = 1 + sent % ep.iface.attr.cap.am.max_iov;
+    size_t header = std::min<size_t>(length, (sent * 37) % (max_header + 1));
+    size_t iovcnt = 1 + sent % ep.iface.attr.cap.am.max_iov;
     std::unique_ptr<Zcopy> zcopy(new Zcopy(ep.iface.md, data + header, length - header));
-    uct_mem_h memh    = (sent % 3) || ep.iface.md.has(UCT_MD_FLAG_NEED_MEMH) ? zcopy->memh : NULL;
+    uct_mem_h memh = (sent % 3) || ep.iface.md.has(UCT_MD_FLAG_NEED_MEMH) ? zcopy->memh : NULL;
     std::vector<uct_iov_t> iov;
     size_t rest = length - header;
     ucs_status_t status;
@@ -195,9 +194,9 @@ ucs_status_t Sender::post_zcopy(uint8_t *data, size_t length)
 
 static size_t pack_vector(void *dest, void *arg)
 {
-    const std::vector<uint8_t> *data = (const std::vector<uint8_t>*)arg;
+    const std::vector<uint8_t> *data = (const std::vector<uint8_t> *)arg;
 
-    std::copy(data->begin(), data->end(), (uint8_t*)dest);
+    std::copy(data->begin(), data->end(), (uint8_t *)dest);
     return data->size();
 }
 
@@ -280,8 +279,8 @@ void check_next(const void *data, size_t length, uint32_t sender, const Plan &pl
 {
     uint32_t n = (*received)++;
 
-    EXPECT_EQ(length, plan(n).length) << "message " << n << " of sender " << sender
-                                      << ": lost, repeated, out of order or cut";
+    EXPECT_EQ(length, plan(n).length)
+        << "message " << n << " of sender " << sender << ": lost, repeated, out of order or cut";
     check(data, length, sender, n);
 }
 
@@ -309,11 +308,13 @@ std::string setting_name(const testing::TestParamInfo<Setting> &info)
 }
 
 static const Env tiny = {
-    {"UCX_GLEX_EP_MPQ_CAPACITY", "64"}, {"UCX_GLEX_SR_CREDIT_START", "1"},
-    {"UCX_GLEX_SRQ_CAPACITY", "4"},     {"UCX_GLEX_ERQ_SIZE", "4096"},
+    {"UCX_GLEX_EP_MPQ_CAPACITY", "64"},
+    {"UCX_GLEX_SR_CREDIT_START", "1"},
+    {"UCX_GLEX_SRQ_CAPACITY", "4"},
+    {"UCX_GLEX_ERQ_SIZE", "4096"},
 };
-static const Env er    = {{"UCX_GLEX_CHANNELS", "er"}};
-static const Env sr    = {{"UCX_GLEX_CHANNELS", "sr"}};
+static const Env er = {{"UCX_GLEX_CHANNELS", "er"}};
+static const Env sr = {{"UCX_GLEX_CHANNELS", "sr"}};
 static const Env er_sr = {{"UCX_GLEX_CHANNELS", "er,sr"}, {"UCX_GLEX_ER_THRESH", "5"}};
 
 static Env fault(const char *faults)
@@ -324,8 +325,12 @@ static Env fault(const char *faults)
 std::vector<Setting> channel_settings()
 {
     return {
-        {"er", er},           {"sr", sr},           {"er_sr", er_sr},
-        {"er_tiny", er + tiny}, {"sr_tiny", sr + tiny}, {"er_sr_tiny", er_sr + tiny},
+        {"er", er},
+        {"sr", sr},
+        {"er_sr", er_sr},
+        {"er_tiny", er + tiny},
+        {"sr_tiny", sr + tiny},
+        {"er_sr_tiny", er_sr + tiny},
     };
 }
 
@@ -357,7 +362,10 @@ void network_team(unsigned size, const Env &env, const std::function<void(Team &
     if (realpath("../../src/glex/.libs/glex-net.so", module) == NULL) {
         GTEST_SKIP() << "built without libfabric: there is no network";
     }
-    team(size, env + Env{{"GLEX_NET", "tcp/127.0.0.8"},
-                         {"GLEX_NET_KEY", "00112233445566778899aabbccddeeff"},
-                         {"GLEX_NET_MODULE", module}, {"UCX_GLEX_RCACHE", "n"}}, body);
+    team(size,
+         env + Env{{"GLEX_NET", "tcp/127.0.0.8"},
+                   {"GLEX_NET_KEY", "00112233445566778899aabbccddeeff"},
+                   {"GLEX_NET_MODULE", module},
+                   {"UCX_GLEX_RCACHE", "n"}},
+         body);
 }

@@ -10,7 +10,7 @@
 enum class Op { SHORT, SHORT_IOV, BCOPY, ZCOPY };
 
 struct Message {
-    Op     op;
+    Op op;
     size_t length; /* as the handler sees it */
 };
 
@@ -30,8 +30,9 @@ Plan mixed_plan(const Iface &iface, unsigned seed);
 Plan mixed_plan(const Iface &iface, unsigned seed, size_t max_length);
 
 /* One sender's messages to one peer */
-class Sender {
-public:
+class Sender
+{
+  public:
     Sender(Iface &iface, const std::string &peer, uint8_t am_id, uint32_t id, const Plan &plan);
     ~Sender();
 
@@ -44,26 +45,27 @@ public:
     /* Wait until all zero-copy buffers are free */
     void drain();
 
-    Ep       ep;
+    Ep ep;
     uint32_t sent = 0;
 
-private:
+  private:
     struct Zcopy;
 
     ucs_status_t post();
     ucs_status_t post_iov(uint8_t *data, size_t length);
     ucs_status_t post_zcopy(uint8_t *data, size_t length);
-    void         reap();
+    void reap();
 
-    uint8_t                           am_id_;
-    uint32_t                          id_;
-    Plan                              plan_;
+    uint8_t am_id_;
+    uint32_t id_;
+    Plan plan_;
     std::list<std::unique_ptr<Zcopy>> zcopy_;
 };
 
 /* Receives the messages of one sender with one AM id */
-class Sink {
-public:
+class Sink
+{
+  public:
     Sink(Iface &iface, uint8_t am_id, uint32_t id, const Plan &plan);
 
     uint32_t received = 0;
@@ -80,7 +82,7 @@ void check_next(const void *data, size_t length, uint32_t sender, const Plan &pl
 
 struct Setting {
     const char *name;
-    Env         env;
+    Env env;
 };
 
 /* For gtest's messages */
@@ -93,8 +95,9 @@ std::vector<Setting> channel_settings();
 /* As before, and both channels on NICs that cannot do something or make trouble */
 std::vector<Setting> all_settings();
 
-class WithSetting : public testing::TestWithParam<Setting> {
-protected:
+class WithSetting : public testing::TestWithParam<Setting>
+{
+  protected:
     const Env &env() const
     {
         return GetParam().env;
@@ -105,9 +108,9 @@ protected:
  * network is available */
 void network_team(unsigned size, const Env &env, const std::function<void(Team &)> &body);
 
-#define FOR_CHANNELS(_suite) \
+#define FOR_CHANNELS(_suite)                                                                       \
     INSTANTIATE_TEST_SUITE_P(Channels, _suite, testing::ValuesIn(channel_settings()), setting_name)
-#define FOR_ALL(_suite) \
+#define FOR_ALL(_suite)                                                                            \
     INSTANTIATE_TEST_SUITE_P(All, _suite, testing::ValuesIn(all_settings()), setting_name)
 
 #endif

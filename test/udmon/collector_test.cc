@@ -25,7 +25,8 @@ extern "C" {
 #include "udmon/lib/metric.h"
 }
 
-namespace {
+namespace
+{
 
 // A sample as an agent sends it, and as a collector takes it.
 std::string record(const std::string &name, bool counter = false)
@@ -54,9 +55,9 @@ TEST(MetricNames, WhatPrometheusRefusesIsNotTaken)
                              "a{b=\"c=\",c=\"\"}", "a{_b=\"1\"}", "a{b=\",b=\",c=\"1\"}"}) {
         EXPECT_TRUE(taken(good)) << good;
     }
-    for (const char *bad : {"dup{a=\"1\",a=\"2\"}", "dup{a=\"1\",b=\"2\",a=\"1\"}",
-                            "a{__name__=\"b\"}", "a{b=\"1\",__name__=\"b\"}", "a{__x=\"1\"}",
-                            "a{b=\"1\",}", "a{}", "a{b}", "1a", ""}) {
+    for (const char *bad :
+         {"dup{a=\"1\",a=\"2\"}", "dup{a=\"1\",b=\"2\",a=\"1\"}", "a{__name__=\"b\"}",
+          "a{b=\"1\",__name__=\"b\"}", "a{__x=\"1\"}", "a{b=\"1\",}", "a{}", "a{b}", "1a", ""}) {
         EXPECT_FALSE(taken(bad)) << bad;
     }
 }
@@ -71,7 +72,9 @@ uint64_t long_ago()
 TEST(Chunk, GivesBackEachBit)
 {
     unsigned seed = 1;
-    auto random = [&] { return uint64_t(rand_r(&seed)) << 33 ^ uint64_t(rand_r(&seed)) << 12 ^ rand_r(&seed); };
+    auto random = [&] {
+        return uint64_t(rand_r(&seed)) << 33 ^ uint64_t(rand_r(&seed)) << 12 ^ rand_r(&seed);
+    };
     auto chunk = std::make_unique<chunk_t>(), back = std::make_unique<chunk_t>();
     uint8_t bytes[CHUNK_BYTES];
 
@@ -87,9 +90,15 @@ TEST(Chunk, GivesBackEachBit)
                 uint64_t bits = random();
                 double any;
                 memcpy(&any, &bits, sizeof(any));
-                const double values[] = {double(i), (1000000.0 + i * 99 + random() % 3) / 100, random() / 7.0,
-                                         4096.0 * (random() % 100000), random() % 9 ? 1.5 : NAN,
-                                         random() % 9 ? 0.0 : random() % 2 ? -0.0 : INFINITY, any};
+                const double values[] = {double(i),
+                                         (1000000.0 + i * 99 + random() % 3) / 100,
+                                         random() / 7.0,
+                                         4096.0 * (random() % 100000),
+                                         random() % 9 ? 1.5 : NAN,
+                                         random() % 9 ? 0.0 :
+                                         random() % 2 ? -0.0 :
+                                                        INFINITY,
+                                         any};
                 chunk->values[k][i] = values[kind];
             }
         }
@@ -101,7 +110,8 @@ TEST(Chunk, GivesBackEachBit)
         for (unsigned k = 0; k < chunk->columns; ++k) {
             ASSERT_EQ(0, memcmp(chunk->values[k], back->values[k], 8 * chunk->count)) << kind;
         }
-        bytes[random() % length] ^= 1 << (random() % 8); // a damaged one is refused, or gives other values
+        bytes[random() % length] ^=
+            1 << (random() % 8); // a damaged one is refused, or gives other values
         chunk_decode(bytes, random() % (length + 1), back.get());
     }
 }
@@ -171,19 +181,25 @@ struct HistoryTest : testing::Test {
     {
         host_t *host;
 
-        LIST_FOREACH(host, &store.hosts, list) {
-            store_each(host, [](series_t *series, void *to) {
-                history_finish(static_cast<history_t *>(to), series);
-            }, &history);
+        LIST_FOREACH(host, &store.hosts, list)
+        {
+            store_each(
+                host,
+                [](series_t *series, void *to) {
+                    history_finish(static_cast<history_t *>(to), series);
+                },
+                &history);
         }
         history_commit(&history);
     }
     // What a level has of a series, as any reader sees it.
-    std::vector<history_point_t> read(const std::string &node, const std::string &name, int level = 0)
+    std::vector<history_point_t> read(const std::string &node, const std::string &name,
+                                      int level = 0)
     {
         const series_t *series = found(node, name);
         int64_t key = ask("SELECT series.id FROM series JOIN host ON host.id = series.host WHERE"
-                          " host.name = '" + node + "' AND series.name = '" + name + "'");
+                          " host.name = '" +
+                          node + "' AND series.name = '" + name + "'");
         history_points_t points;
 
         EXPECT_EQ(0, history_read(history.db, series, key, level, 0, INT64_MAX, nullptr, &points));
@@ -218,9 +234,10 @@ TEST_F(HistoryTest, AFullDiskMixesNoNodesUp)
     finish();
     now_ms = 10; // each sample has a time of its own
     // As large as it is, and room for a few rows: node1 and node2 come while it is full.
-    sqlite3_exec(history.db,
-                 ("PRAGMA max_page_count = " + std::to_string(ask("PRAGMA page_count") + 2)).c_str(),
-                 nullptr, nullptr, nullptr);
+    sqlite3_exec(
+        history.db,
+        ("PRAGMA max_page_count = " + std::to_string(ask("PRAGMA page_count") + 2)).c_str(),
+        nullptr, nullptr, nullptr);
     for (int i = 0; i < 20000; ++i) {
         for (int node = 0; node < 3; ++node) {
             add("node" + std::to_string(node), "load" + std::to_string(i % 50), node);
@@ -257,13 +274,20 @@ TEST_F(HistoryTest, AFullDiskMixesNoNodesUp)
 struct StoreTest : testing::Test {
     store_t store;
 
-    void SetUp() override { store_init(&store); }
-    void TearDown() override { store_free(&store); }
+    void SetUp() override
+    {
+        store_init(&store);
+    }
+    void TearDown() override
+    {
+        store_free(&store);
+    }
     series_t *add(const std::string &node, const std::string &name, double value, bool counter,
                   uint64_t time_ns, uint64_t arrived_ns, bool late = false)
     {
         host_t *host = store_host(&store, node.c_str());
-        series_t *series = counter ? store_counter(host, name.c_str()) : store_series(host, name.c_str());
+        series_t *series =
+            counter ? store_counter(host, name.c_str()) : store_series(host, name.c_str());
         udmon_metric_t metric = {name.c_str(), time_ns, value, counter, 0};
 
         host->connected = 1;
@@ -285,9 +309,8 @@ struct StoreTest : testing::Test {
     }
     std::string page(int format = METRICS_TEXT)
     {
-        return written([&](FILE *out) {
-            metrics_write(&store, nullptr, nullptr, nullptr, format, out);
-        });
+        return written(
+            [&](FILE *out) { metrics_write(&store, nullptr, nullptr, nullptr, format, out); });
     }
     static size_t count(const std::string &text, const std::string &what)
     {
@@ -359,7 +382,8 @@ TEST_F(StoreTest, FormsOfCountersAndUnits)
     std::string text = page(), open = page(METRICS_OPENMETRICS);
     EXPECT_EQ(1u, count(text, "# TYPE node_cpu_seconds_total counter\n"));
     EXPECT_EQ(0u, count(text, "# UNIT"));
-    EXPECT_EQ(1u, count(open, "# TYPE node_cpu_seconds counter\n# UNIT node_cpu_seconds seconds\n"));
+    EXPECT_EQ(1u,
+              count(open, "# TYPE node_cpu_seconds counter\n# UNIT node_cpu_seconds seconds\n"));
     for (const std::string &each : {text, open}) {
         EXPECT_EQ(1u, count(each, "node_cpu_seconds_total{node=\"n\",mode=\"idle\"} 1.5\n"));
         EXPECT_EQ(1u, count(each, "\nx_total{node=\"n\"} 1\n"));
@@ -387,15 +411,19 @@ TEST_F(StoreTest, ALabelNodeOfASeriesGetsAnotherName)
 // What another Prometheus has renamed already may come with both labels.
 TEST_F(StoreTest, NorDoesThatNameComeTwice)
 {
-    series_t *series = add("n", "numa{exported_node=\"1\",node=\"2\"}", 4, false, 1,
-                           udmon_now_ns());
+    series_t *series =
+        add("n", "numa{exported_node=\"1\",node=\"2\"}", 4, false, 1, udmon_now_ns());
     remote_sample_t sample = {series, 1, 4};
 
     EXPECT_EQ(1u, count(page(), "\nnuma{node=\"n\",exported_exported_node=\"1\","
                                 "exported_node=\"2\"} 4\n"));
     std::string bytes = written([&](FILE *out) { remote_encode(out, &sample, 1); });
-    EXPECT_EQ(1u, count(bytes, std::string("\n\x16" "exported_exported_node\x12\x01" "1")));
-    EXPECT_EQ(1u, count(bytes, std::string("\n\x0d" "exported_node\x12\x01" "2")));
+    EXPECT_EQ(1u, count(bytes, std::string("\n\x16"
+                                           "exported_exported_node\x12\x01"
+                                           "1")));
+    EXPECT_EQ(1u, count(bytes, std::string("\n\x0d"
+                                           "exported_node\x12\x01"
+                                           "2")));
 }
 
 struct OverviewTest : StoreTest {
@@ -595,7 +623,8 @@ TEST_F(HistoryTest, ABodyIsDividedBetweenSeries)
     std::vector<remote_sample_t> samples;
 
     for (int i = 0; i < 10; ++i) {
-        series_t *series = store_series(store_host(&store, "n"), ("load" + std::to_string(i)).c_str());
+        series_t *series =
+            store_series(store_host(&store, "n"), ("load" + std::to_string(i)).c_str());
         for (int sample = 0; sample <= i; ++sample) {
             samples.push_back({series, sample + 1, 1.5});
         }
@@ -637,7 +666,8 @@ TEST_F(HistoryTest, AQueueThatIsFullIsCounted)
     std::string second = file2 + std::to_string(getpid());
     sqlite3 *other = nullptr;
 
-    ASSERT_EQ(0, history_open(&writer->history, second.c_str(), UINT64_C(1) << 32, INT64_C(1) << 40));
+    ASSERT_EQ(0,
+              history_open(&writer->history, second.c_str(), UINT64_C(1) << 32, INT64_C(1) << 40));
     ASSERT_EQ(SQLITE_OK, sqlite3_open(second.c_str(), &other));
     ASSERT_EQ(SQLITE_OK, sqlite3_exec(other, "BEGIN IMMEDIATE", nullptr, nullptr, nullptr));
     ASSERT_EQ(0, writer_start(writer.get()));
@@ -872,12 +902,14 @@ TEST_F(HistoryTest, AnEarlierFormIsConverted)
     unlink(file);
     sqlite3 *db;
     ASSERT_EQ(SQLITE_OK, sqlite3_open(file, &db));
-    std::string sql = "CREATE TABLE host(id INTEGER PRIMARY KEY, name TEXT UNIQUE NOT NULL, received INTEGER"
-                      " NOT NULL, lost INTEGER NOT NULL); CREATE TABLE series(id INTEGER PRIMARY KEY, host"
-                      " INTEGER NOT NULL, name TEXT NOT NULL, counter INTEGER NOT NULL, UNIQUE(host, name));"
-                      "INSERT INTO host VALUES(3, 'n', 5000, 7); INSERT INTO series VALUES(9, 3, 'gauge', 0);";
+    std::string sql =
+        "CREATE TABLE host(id INTEGER PRIMARY KEY, name TEXT UNIQUE NOT NULL, received INTEGER"
+        " NOT NULL, lost INTEGER NOT NULL); CREATE TABLE series(id INTEGER PRIMARY KEY, host"
+        " INTEGER NOT NULL, name TEXT NOT NULL, counter INTEGER NOT NULL, UNIQUE(host, name));"
+        "INSERT INTO host VALUES(3, 'n', 5000, 7); INSERT INTO series VALUES(9, 3, 'gauge', 0);";
     for (const char *table : {"sample", "sample_10s", "sample_1min", "sample_10min"}) {
-        sql += std::string("CREATE TABLE ") + table + "(id INTEGER PRIMARY KEY AUTOINCREMENT, series INTEGER"
+        sql += std::string("CREATE TABLE ") + table +
+               "(id INTEGER PRIMARY KEY AUTOINCREMENT, series INTEGER"
                " NOT NULL, time_ms INTEGER NOT NULL, value REAL);";
     }
     auto rows = [&](const char *table, int from, int until, int step) {
@@ -891,7 +923,8 @@ TEST_F(HistoryTest, AnEarlierFormIsConverted)
     rows("sample_10s", 2000, 4000, 10);
     rows("sample_1min", 0, 4000, 60);
     rows("sample_10min", 0, 4000, 600);
-    ASSERT_EQ(SQLITE_OK, sqlite3_exec(db, ("BEGIN;" + sql + "COMMIT").c_str(), nullptr, nullptr, nullptr));
+    ASSERT_EQ(SQLITE_OK,
+              sqlite3_exec(db, ("BEGIN;" + sql + "COMMIT").c_str(), nullptr, nullptr, nullptr));
     sqlite3_close(db);
     ASSERT_EQ(0, history_open(&history, file, UINT64_C(1) << 40, INT64_C(1) << 40));
     auto points = read("n", "gauge");
@@ -924,8 +957,10 @@ TEST_F(HistoryTest, AnAnswerGoesOnFromLevelToLevel)
     }
     history_commit(&history);
     // 600 samples of the last chunks, and all minutes
-    ASSERT_EQ(SQLITE_OK, sqlite3_exec(history.db, "DELETE FROM chunk WHERE id <= (SELECT max(id) FROM chunk) - 5",
-                                      nullptr, nullptr, nullptr));
+    ASSERT_EQ(SQLITE_OK,
+              sqlite3_exec(history.db,
+                           "DELETE FROM chunk WHERE id <= (SELECT max(id) FROM chunk) - 5", nullptr,
+                           nullptr, nullptr));
     ASSERT_EQ(600u, read("n", "gauge").size());
     const api_range_t range = {begin - 800000, int64_t(udmon_time_ns() / 1000000), 100000, 0};
     const api_reader_t reader = {history.db, &store, nullptr};
@@ -972,7 +1007,8 @@ struct Line {
     std::vector<double> values;
 };
 
-std::map<std::string, Line> lines(const api_reader_t &reader, const char *families, const char *by, int *left_out)
+std::map<std::string, Line> lines(const api_reader_t &reader, const char *families, const char *by,
+                                  int *left_out)
 {
     const int64_t now = udmon_time_ns() / 1000000;
     const api_range_t range = {now - 60000, now, 60, 0};
@@ -1021,7 +1057,8 @@ TEST_F(HistoryTest, LinesAreSumsOfAllSeries)
         add("n", "odd{amode=\"x\",b=\",mode=\",mode=\"z\"}", 4);
     }
     history_commit(&history);
-    auto found = lines({history.db, &store, nullptr}, "node_cpu_seconds,node_load1,absent,odd", "mode", &left_out);
+    auto found = lines({history.db, &store, nullptr}, "node_cpu_seconds,node_load1,absent,odd",
+                       "mode", &left_out);
     ASSERT_EQ(4u, found.size());
     EXPECT_EQ(0, left_out);
     EXPECT_EQ(cores, found["node_cpu_seconds user"].series);

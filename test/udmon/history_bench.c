@@ -50,7 +50,8 @@ static uint64_t read_samples(const char *path, store_t *store, history_t *histor
         for (i = 0; i < nodes; ++i) {
             snprintf(name, sizeof(name), "node%u", i);
             series = store_series(store_host(store, name), line);
-            series->counter = strstr(line, "_seconds") || strstr(line, "_bytes{") || strstr(line, "completed");
+            series->counter =
+                strstr(line, "_seconds") || strstr(line, "_bytes{") || strstr(line, "completed");
             history_add(history, series, time_ms, strtod(value, NULL));
             ++count;
         }
@@ -86,14 +87,16 @@ int main(int argc, char **argv)
     before = processor_s();
     count = read_samples(argv[2], &store, &history, atoi(argv[3]), &last_ms);
     before = processor_s() - before;
-    LIST_FOREACH(host, &store.hosts, list) {
+    LIST_FOREACH(host, &store.hosts, list)
+    {
         store_each(host, finish, &history);
     }
     history_commit(&history);
     printf("samples %llu, us each %.3f\n", (unsigned long long)count, before * 1e6 / count);
     history_close(&history);
     if (stat(argv[1], &status) == 0) {
-        printf("bytes %lld, each %.2f\n", (long long)status.st_size, (double)status.st_size / count);
+        printf("bytes %lld, each %.2f\n", (long long)status.st_size,
+               (double)status.st_size / count);
     }
     store_free(&store);
     return 0;

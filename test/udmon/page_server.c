@@ -88,9 +88,9 @@ static void make_history(int64_t now_ms)
     }
     for (second = 0; second < HISTORY_SECONDS; ++second) {
         for (i = 0; (i < (sizeof(series) / sizeof(series[0]))) &&
-                    ((second < GAP_FROM) || (second >= GAP_UNTIL)); ++i) {
-            history_add(&history, all[i],
-                        now_ms - ((HISTORY_SECONDS - second) * 1000),
+                    ((second < GAP_FROM) || (second >= GAP_UNTIL));
+             ++i) {
+            history_add(&history, all[i], now_ms - ((HISTORY_SECONDS - second) * 1000),
                         series[i].counter ? (second * ((i < 3) ? 0.25 : (double)i)) :
                                             (1000 + (second % 60)));
         }
@@ -107,7 +107,8 @@ static int obey(const char *line)
 
     named = (sscanf(line, "set %63s %199s %lf", node, family, &value) == 3) ? 1 :
             (sscanf(line, "down %63s", node) == 1)                          ? 2 :
-            (sscanf(line, "up %63s", node) == 1)                            ? 3 : 0;
+            (sscanf(line, "up %63s", node) == 1)                            ? 3 :
+                                                                              0;
     if (named == 0) {
         return 0;
     }
@@ -144,8 +145,8 @@ int main(int argc, char **argv)
     if (count > 0) {
         make_history((int64_t)now.tv_sec * 1000);
     }
-    if (http_open(&http, &(http_options_t) {.address = argv[1], .database = argv[2]}, &store, NULL, NULL,
-                  NULL) < 0) {
+    if (http_open(&http, &(http_options_t){.address = argv[1], .database = argv[2]}, &store, NULL,
+                  NULL, NULL) < 0) {
         return 1;
     }
     printf("ready\n");

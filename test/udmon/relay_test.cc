@@ -10,7 +10,8 @@ extern "C" {
 #include "udmon/lib/metric.h"
 }
 
-namespace {
+namespace
+{
 
 std::string encode(const udmon_relayed_t &relayed)
 {
@@ -101,7 +102,10 @@ struct RelayedState : testing::Test {
         store_init(&store);
         host = store_host(&store, "n");
     }
-    ~RelayedState() override { store_free(&store); }
+    ~RelayedState() override
+    {
+        store_free(&store);
+    }
 };
 
 TEST_F(RelayedState, NodesComeAndGoWithTheirRelay)

@@ -9,14 +9,21 @@ extern "C" {
 #include "common/seqwin.h"
 }
 
-namespace {
+namespace
+{
 
 struct SeqwinTest : testing::Test {
     seqwin_t win;
     uint64_t gap = 99;
 
-    void SetUp() override { seqwin_init(&win, 0); }
-    seqwin_verdict_t arrive(uint64_t seq) { return seqwin_arrive(&win, seq, &gap); }
+    void SetUp() override
+    {
+        seqwin_init(&win, 0);
+    }
+    seqwin_verdict_t arrive(uint64_t seq)
+    {
+        return seqwin_arrive(&win, seq, &gap);
+    }
 };
 
 TEST_F(SeqwinTest, InOrderLosesNothing)

@@ -24,7 +24,8 @@ extern "C" int ibv_destroy_ah(struct ibv_ah *ah)
     return reinterpret_cast<int (*)(struct ibv_ah *)>(dlsym(RTLD_NEXT, "ibv_destroy_ah"))(ah);
 }
 
-namespace {
+namespace
+{
 
 decltype(verbs_context::query_port) real_query_port;
 
@@ -54,7 +55,8 @@ extern "C" struct ibv_context *ibv_open_device(struct ibv_device *device)
     return context;
 }
 
-namespace {
+namespace
+{
 
 // Failures of the environment, not of what is tested.
 void require(bool ok, const std::string &what)
@@ -198,8 +200,8 @@ static uct_ep_h make_ep(uct_iface_h iface, const std::vector<uint8_t> &dev,
     uct_ep_params_t params = {};
     uct_ep_h ep;
 
-    params.field_mask = UCT_EP_PARAM_FIELD_IFACE | UCT_EP_PARAM_FIELD_DEV_ADDR |
-                        UCT_EP_PARAM_FIELD_IFACE_ADDR;
+    params.field_mask =
+        UCT_EP_PARAM_FIELD_IFACE | UCT_EP_PARAM_FIELD_DEV_ADDR | UCT_EP_PARAM_FIELD_IFACE_ADDR;
     params.iface = iface;
     params.dev_addr = (const uct_device_addr_t *)dev.data();
     params.iface_addr = (const uct_iface_addr_t *)addr.data();

@@ -22,15 +22,22 @@ extern "C" {
 #define ASSERT_UCS_OK(_expr) ASSERT_EQ(UCS_OK, (_expr))
 
 // An open interface with its worker; configured by the environment, as a user would.
-class Host {
-public:
+class Host
+{
+  public:
     static constexpr uint8_t am_id = 7;
 
-    explicit Host(const std::string &device) { open(device); }
+    explicit Host(const std::string &device)
+    {
+        open(device);
+    }
     ~Host();
     Host(const Host &) = delete;
 
-    unsigned progress() { return uct_worker_progress(worker); }
+    unsigned progress()
+    {
+        return uct_worker_progress(worker);
+    }
     // Progress until `done`, or for a generous number of rounds; returns whether it was done.
     bool progress_until(const std::function<bool()> &done, Host *other = nullptr);
     uct_ep_h connect(Host &peer);
@@ -45,7 +52,7 @@ public:
     std::vector<std::string> received;
     std::function<void()> on_message; // called inside the handler
 
-private:
+  private:
     void open(const std::string &device);
     void open_md(const std::string &device);
     void open_iface(const std::string &device);
@@ -64,8 +71,9 @@ extern uint16_t moved_to_lid; // 0: their own
 ssize_t send_bcopy(uct_ep_h ep, const std::string &data, uint8_t am_id = Host::am_id);
 
 // UD without ud_mon: to send what no ud_mon would.
-class RawQp {
-public:
+class RawQp
+{
+  public:
     explicit RawQp(const std::string &device);
     ~RawQp();
     void aim(Host &peer);
@@ -75,7 +83,7 @@ public:
     uint32_t qkey = 0; // of the peer
     uint32_t qpn = 0;
 
-private:
+  private:
     ibv_context *context = nullptr;
     ibv_pd *pd = nullptr;
     ibv_cq *cq = nullptr;
@@ -89,9 +97,13 @@ private:
 std::string pattern(size_t length, unsigned seed);
 
 // Two hosts, and an endpoint from the first to the second.
-class UdMonTest : public testing::Test {
-protected:
-    void SetUp() override { restart(); }
+class UdMonTest : public testing::Test
+{
+  protected:
+    void SetUp() override
+    {
+        restart();
+    }
     void TearDown() override
     {
         close();

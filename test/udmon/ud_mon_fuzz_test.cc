@@ -4,7 +4,8 @@
 
 #include <random>
 
-namespace {
+namespace
+{
 
 int inputs(int usual)
 {
@@ -19,7 +20,8 @@ struct UdMonFuzz : UdMonTest {
     // A datagram that is mostly in order, of one of a few senders.
     std::string datagram()
     {
-        size_t length = (random() % 8) ? random() % 100 : random() % (4096 - sizeof(ud_mon_header_t));
+        size_t length =
+            (random() % 8) ? random() % 100 : random() % (4096 - sizeof(ud_mon_header_t));
         ud_mon_header_t h = header(1 + random() % 5, random() % 2000, length);
 
         h.stream = htole32(random() % 3);
@@ -37,7 +39,8 @@ struct UdMonFuzz : UdMonTest {
             if (random() % 4 == 0) {
                 bytes->resize(random() % 4097, char(random()));
             } else if (!bytes->empty()) {
-                (*bytes)[random() % std::min(bytes->size(), 2 * sizeof(ud_mon_header_t))] = random();
+                (*bytes)[random() % std::min(bytes->size(), 2 * sizeof(ud_mon_header_t))] =
+                    random();
             }
         }
     }
@@ -87,8 +90,8 @@ TEST_F(UdMonFuzz, AddressesOfNobody)
 
         to[random() % 4] = random();
         qp[random() % qp.size()] = random();
-        params.field_mask = UCT_EP_PARAM_FIELD_IFACE | UCT_EP_PARAM_FIELD_DEV_ADDR |
-                            UCT_EP_PARAM_FIELD_IFACE_ADDR;
+        params.field_mask =
+            UCT_EP_PARAM_FIELD_IFACE | UCT_EP_PARAM_FIELD_DEV_ADDR | UCT_EP_PARAM_FIELD_IFACE_ADDR;
         params.iface = a->iface;
         params.dev_addr = (const uct_device_addr_t *)to.data();
         params.iface_addr = (const uct_iface_addr_t *)qp.data();

@@ -3,7 +3,8 @@
 
 #include <unistd.h>
 
-namespace {
+namespace
+{
 
 // What comes while no receive is posted is lost; its number is known, and so is the place.
 TEST_F(UdMonTest, TellsWantOfReceivesFromLossOnTheWay)
@@ -37,7 +38,7 @@ TEST_F(UdMonTest, CountsLostDoubledAndLatePerSender)
     raw.send(header(78, 1, 1), "z"); // another sender, whose first is missing
     ASSERT_TRUE(arrives(6));
     settle();
-    EXPECT_EQ((std::vector<std::string> {"0", "1", "5", "3", "6", "z"}), b->received);
+    EXPECT_EQ((std::vector<std::string>{"0", "1", "5", "3", "6", "z"}), b->received);
     uct_ud_mon_stats_t stats = b->stats();
     EXPECT_EQ(3u, stats.lost);
     EXPECT_EQ(1u, stats.reordered);

@@ -3,7 +3,8 @@
 
 #include <unistd.h>
 
-namespace {
+namespace
+{
 
 TEST_F(UdMonTest, IPv6)
 {
@@ -51,11 +52,11 @@ TEST_F(UdMonTest, AddressFollowsAPortThatMoves)
 TEST_F(UdMonTest, LinkDownLosesAndLinkUpWorksAgain)
 {
     ASSERT_EQ(1, a->stats().port_active);
-    EXPECT_EQ(std::vector<std::string> {"ud_mon/rxe1:1"}, a->devices());
+    EXPECT_EQ(std::vector<std::string>{"ud_mon/rxe1:1"}, a->devices());
     ASSERT_EQ(0, system("ip -n fab link set p1 down"));
     EXPECT_TRUE(a->progress_until([&] { return a->stats().port_active == 0; }));
     EXPECT_TRUE(a->devices().empty()); // only active ports are offered
-    EXPECT_EQ(std::vector<std::string> {"ud_mon/rxe2:1"}, b->devices());
+    EXPECT_EQ(std::vector<std::string>{"ud_mon/rxe2:1"}, b->devices());
     for (int i = 0; i < 5; ++i) {
         EXPECT_GE(send_bcopy(ep, "lost"), 0);
         a->progress();

@@ -5,7 +5,8 @@
 #include <time.h>
 #include <unistd.h>
 
-namespace {
+namespace
+{
 
 TEST_F(UdMonTest, CapabilitiesAreThoseOfADatagramService)
 {
@@ -76,8 +77,8 @@ TEST_F(UdMonTest, ZcopyGathersAndCompletes)
     done.comp.func = [](uct_completion_t *c) { ++reinterpret_cast<Completion *>(c)->calls; };
     done.comp.count = 1;
     done.comp.status = UCS_OK;
-    ASSERT_EQ(UCS_INPROGRESS, uct_ep_am_zcopy(ep, Host::am_id, head.data(), head.size(), iov, 2, 0,
-                                              &done.comp));
+    ASSERT_EQ(UCS_INPROGRESS,
+              uct_ep_am_zcopy(ep, Host::am_id, head.data(), head.size(), iov, 2, 0, &done.comp));
     EXPECT_EQ(0, done.calls);
     ASSERT_TRUE(arrives(1));
     ASSERT_TRUE(a->progress_until([&] { return done.calls > 0; }));
@@ -293,8 +294,8 @@ TEST_F(UdMonTest, QueuePairIsSetUpAgainAfterAnError)
     std::string data = pattern(100, 1);
     uct_mem_h memh;
 
-    ASSERT_UCS_OK(uct_md_mem_reg(a->md, data.data(), data.size(), UCT_MD_MEM_ACCESS_LOCAL_READ,
-                                 &memh));
+    ASSERT_UCS_OK(
+        uct_md_mem_reg(a->md, data.data(), data.size(), UCT_MD_MEM_ACCESS_LOCAL_READ, &memh));
     struct ibv_mr stale = *reinterpret_cast<struct ibv_mr *>(memh);
     uct_md_mem_dereg(a->md, memh);
     uct_iov_t iov = {data.data(), data.size(), &stale, 0, 1};

@@ -84,8 +84,8 @@ static void agent_open(agent_t *agent, unsigned number, int epoll_fd)
     options.secret_file = secret;
     options.name = name;
     options.queue_bytes = QUEUE_BYTES + (series * RECORD_BYTES);
-    ret = udmon_client_open(addresses[number % address_count], &options, NULL, NULL,
-                            &agent->client);
+    ret =
+        udmon_client_open(addresses[number % address_count], &options, NULL, NULL, &agent->client);
     if (ret < 0) {
         fail("opening a client", -ret);
     }
@@ -95,8 +95,8 @@ static void agent_open(agent_t *agent, unsigned number, int epoll_fd)
     }
     agent->counts = &shared->counts[number];
     /* Spread over the interval, as agents are that were started at different times. */
-    agent->due_ns = now_ns(CLOCK_MONOTONIC) +
-                    (uint64_t)(interval * 1e9 * (number % AGENTS_EACH) / AGENTS_EACH);
+    agent->due_ns =
+        now_ns(CLOCK_MONOTONIC) + (uint64_t)(interval * 1e9 * (number % AGENTS_EACH) / AGENTS_EACH);
 }
 
 static void agent_send(agent_t *agent)
@@ -260,8 +260,8 @@ int main(int argc, char **argv)
     }
     for (first = 0; first < agent_count; first += AGENTS_EACH) {
         if (fork() == 0) {
-            agents_run(first, ((agent_count - first) < AGENTS_EACH) ? (agent_count - first) :
-                                                                     AGENTS_EACH);
+            agents_run(first,
+                       ((agent_count - first) < AGENTS_EACH) ? (agent_count - first) : AGENTS_EACH);
         }
     }
     connected_s = watch();

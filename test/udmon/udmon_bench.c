@@ -70,8 +70,7 @@ static double machine_busy(void)
     unsigned long long idle, iowait;
     FILE *file = fopen("/proc/stat", "r");
 
-    if ((file == NULL) ||
-        (fscanf(file, "cpu %*u %*u %*u %llu %llu", &idle, &iowait) != 2)) {
+    if ((file == NULL) || (fscanf(file, "cpu %*u %*u %*u %llu %llu", &idle, &iowait) != 2)) {
         fail("/proc/stat");
     }
     fclose(file);

@@ -1,7 +1,8 @@
 // Channels: small records share datagrams, losses are counted.
 #include "udmon_chan_fixture.h"
 
-namespace {
+namespace
+{
 
 TEST_F(ChanTest, OnlyFullDatagramsUntilFlushed)
 {
@@ -106,7 +107,7 @@ TEST_F(ChanTest, LengthsThatDoNotAddUpAreRefused)
     }
     EXPECT_TRUE(b.delivered.empty());
     carry(a, b);
-    EXPECT_EQ((std::vector<std::string> {"one", big}), b.delivered);
+    EXPECT_EQ((std::vector<std::string>{"one", big}), b.delivered);
 }
 
 TEST_F(ChanTest, RoomIsWaitedForWithoutLoss)

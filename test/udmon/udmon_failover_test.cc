@@ -4,17 +4,22 @@
 
 #include <chrono>
 
-namespace {
+namespace
+{
 
-class UdmonFailover : public UdmonTest {
-protected:
+class UdmonFailover : public UdmonTest
+{
+  protected:
     void SetUp() override
     {
         UdmonTest::SetUp();
         options.return_ms = 200;
         options.client_id = 7;
     }
-    std::string both(int first, int second) const { return url(first) + "," + url(second); }
+    std::string both(int first, int second) const
+    {
+        return url(first) + "," + url(second);
+    }
     static int server_of(const Client &client)
     {
         const char *address;
@@ -65,8 +70,9 @@ TEST_P(UdmonFailover, ToTheNextAndBackWithEachRecordOnce)
     Client client(both(free_port(), free_port() + 1), &options);
 
     send(client, 10);
-    ASSERT_TRUE(run({first.get(), &second}, {&client},
-                    [&] { return first->received.size() == 10; })) << client.reason;
+    ASSERT_TRUE(run({first.get(), &second}, {&client}, [&] {
+        return first->received.size() == 10;
+    })) << client.reason;
     EXPECT_EQ(0, server_of(client));
     first->close();
     send(client, 10);
@@ -106,8 +112,9 @@ TEST_P(UdmonFailover, LossIsCountedWhereItHappened)
     Client client(both(free_port(), free_port() + 1), &options);
 
     send(client, 10);
-    ASSERT_TRUE(run({first.get(), &second}, {&client},
-                    [&] { return first->received.size() == 10; })) << client.reason;
+    ASSERT_TRUE(run({first.get(), &second}, {&client}, [&] {
+        return first->received.size() == 10;
+    })) << client.reason;
     ASSERT_TRUE(run({&second}, {&client}, [&] {
         send(client, client.connected() ? 1 : 0);
         return server_of(client) == 1;
@@ -123,8 +130,7 @@ TEST_P(UdmonFailover, LossIsCountedWhereItHappened)
     ASSERT_TRUE(run({&back, &second}, {&client}, [&] { return back.received.size() >= 10; }));
     EXPECT_TRUE(second.lost.empty());
     EXPECT_GT(back.lost[7], 0u);
-    EXPECT_EQ(size_t(sent),
-              gone + second.received.size() + back.received.size() + back.lost[7]);
+    EXPECT_EQ(size_t(sent), gone + second.received.size() + back.received.size() + back.lost[7]);
     for (int count : came({&second, &back})) {
         EXPECT_LE(count, 1);
     }

@@ -40,18 +40,25 @@ inline std::string numbered(const std::string &prefix, int i)
 // In a process of its own: sends to `url` for ever (udmon_peers_test.cc).
 void udmon_run_child(const char *url);
 
-class UdmonTest : public testing::TestWithParam<std::string> {
-protected:
+class UdmonTest : public testing::TestWithParam<std::string>
+{
+  protected:
     udmon_options_t options = quick_options();
 
-    void SetUp() override { options.source = getenv("UDMON_TEST_SOURCE"); }
+    void SetUp() override
+    {
+        options.source = getenv("UDMON_TEST_SOURCE");
+    }
 
     std::string url(int port = 0) const
     {
         return GetParam() + "://" + host() + ":" + std::to_string(port);
     }
     // A port that nobody listens on, to come back to; none that the kernel hands out
-    int free_port() const { return 20000 + (getpid() % 12000); }
+    int free_port() const
+    {
+        return 20000 + (getpid() % 12000);
+    }
 };
 
 #endif

@@ -20,7 +20,8 @@ extern "C" {
 #include "udmon/lib/server.h"
 }
 
-namespace {
+namespace
+{
 
 int inputs(int usual)
 {
@@ -122,16 +123,15 @@ TEST_F(FuzzTest, AnExpiredNonceIsNotCalledAWrongSecret)
             ASSERT_EQ(0, udmon_gate_nonce(&server.server->gate, fields.client_nonce,
                                           fields.server_nonce));
         }
-        long length = udmon_meet_auth(secret, &fields, "ADDRESS", 7, "node", message,
-                                      sizeof(message));
-        ASSERT_GT(udmon_server_serve(server.server, &place, message, length, response,
-                                     sizeof(response)), 0u);
+        long length =
+            udmon_meet_auth(secret, &fields, "ADDRESS", 7, "node", message, sizeof(message));
+        ASSERT_GT(
+            udmon_server_serve(server.server, &place, message, length, response, sizeof(response)),
+            0u);
         EXPECT_EQ(status, reinterpret_cast<udmon_rpc_header_t *>(response)->status);
     }
-    EXPECT_EQ(std::string::npos,
-              std::string(udmon_meet_status_text(UDMON_EXPIRED)).find("secret"));
-    EXPECT_NE(std::string::npos,
-              std::string(udmon_meet_status_text(UDMON_REFUSED)).find("secret"));
+    EXPECT_EQ(std::string::npos, std::string(udmon_meet_status_text(UDMON_EXPIRED)).find("secret"));
+    EXPECT_NE(std::string::npos, std::string(udmon_meet_status_text(UDMON_REFUSED)).find("secret"));
 }
 
 // Of somebody who knows the token: he can send what he likes, and harms himself alone.
@@ -218,7 +218,10 @@ struct Socket {
                                 connect(fd, (struct sockaddr *)&in, sizeof(in));
         EXPECT_EQ(0, ret) << strerror(errno);
     }
-    ~Socket() { close(fd); }
+    ~Socket()
+    {
+        close(fd);
+    }
     Socket(const Socket &) = delete;
     int port() const
     {
@@ -260,7 +263,8 @@ TEST_F(FuzzTest, BytesOfStrangersOverTcp)
     for (int i = 0; i < inputs(1000); ++i) {
         Socket stranger(server.port());
         Bytes bytes = mutate((random() % 8) ? hello : Bytes(random() % 64, uint8_t(random())));
-        ASSERT_EQ(ssize_t(bytes.size()), send(stranger.fd, bytes.data(), bytes.size(), MSG_NOSIGNAL));
+        ASSERT_EQ(ssize_t(bytes.size()),
+                  send(stranger.fd, bytes.data(), bytes.size(), MSG_NOSIGNAL));
         if (random() % 4) {
             shutdown(stranger.fd, SHUT_WR);
         }
@@ -273,8 +277,9 @@ TEST_F(FuzzTest, BytesOfStrangersOverTcp)
 }
 
 // Who knows the secret, over a TLS connection in which the test says what it likes.
-class Member {
-public:
+class Member
+{
+  public:
     udmon_loop_t loop;
     udmon_tls_t tls;
     udmon_net_t net; // for addresses of its own
@@ -329,21 +334,29 @@ public:
         udmon_loop_run(&loop);
     }
 
-private:
-    static void opened(void *arg) { static_cast<Member *>(arg)->open = true; }
-    static void broken(void *arg, int) { static_cast<Member *>(arg)->failed = true; }
+  private:
+    static void opened(void *arg)
+    {
+        static_cast<Member *>(arg)->open = true;
+    }
+    static void broken(void *arg, int)
+    {
+        static_cast<Member *>(arg)->failed = true;
+    }
     static void received(void *arg, const void *data, size_t length)
     {
         Member *self = static_cast<Member *>(arg);
 
         if (udmon_meet_type(data, length) == UDMON_WELCOME) {
-            ++(static_cast<const udmon_rpc_header_t *>(data)->status ? self->refused : self->welcome);
+            ++(static_cast<const udmon_rpc_header_t *>(data)->status ? self->refused :
+                                                                       self->welcome);
         }
     }
 };
 
-class MemberFuzz : public FuzzTest {
-protected:
+class MemberFuzz : public FuzzTest
+{
+  protected:
     std::unique_ptr<Member> member;
     uint8_t address[256] = {};
     int address_length = 0;
@@ -484,14 +497,16 @@ struct HttpFuzz : testing::Test, Mutator {
         ssize_t got;
 
         EXPECT_EQ(ssize_t(length), send(reader.fd, bytes, length, MSG_NOSIGNAL));
-        while (reader.readable(wait_ms) && ((got = recv(reader.fd, answer, sizeof(answer), 0)) > 0)) {
+        while (reader.readable(wait_ms) &&
+               ((got = recv(reader.fd, answer, sizeof(answer), 0)) > 0)) {
             text.append(answer, got);
         }
         return text;
     }
     unsigned connections()
     {
-        return MHD_get_daemon_info(http.daemon, MHD_DAEMON_INFO_CURRENT_CONNECTIONS)->num_connections;
+        return MHD_get_daemon_info(http.daemon, MHD_DAEMON_INFO_CURRENT_CONNECTIONS)
+            ->num_connections;
     }
 };
 
@@ -512,7 +527,8 @@ TEST_F(HttpFuzz, Requests)
         std::string text = ask(bytes.data(), bytes.size(), 0);
         ASSERT_TRUE(text.empty() || (text.compare(0, 7, "HTTP/1.") == 0)) << text;
     }
-    EXPECT_NE(std::string::npos, ask(seeds[2].data(), seeds[2].find("GET / "), 30000).find("load1"));
+    EXPECT_NE(std::string::npos,
+              ask(seeds[2].data(), seeds[2].find("GET / "), 30000).find("load1"));
 }
 
 // Who has gone after half a request is forgotten at once, and not when its time is over: else a few

@@ -24,8 +24,9 @@ struct Received {
     uint64_t client;
 };
 
-class Server {
-public:
+class Server
+{
+  public:
     udmon_server_t *server = nullptr;
     int error = 0;
     bool echo = false;
@@ -70,7 +71,10 @@ public:
         };
         error = udmon_server_open(address.c_str(), options, &callbacks, this, &server);
     }
-    ~Server() { close(); }
+    ~Server()
+    {
+        close();
+    }
     Server(const Server &) = delete;
     void close()
     {
@@ -88,8 +92,9 @@ public:
     }
 };
 
-class Client {
-public:
+class Client
+{
+  public:
     udmon_client_t *client = nullptr;
     int error = 0;
     std::vector<Received> received;
@@ -110,7 +115,10 @@ public:
         };
         error = udmon_client_open(address.c_str(), options, &callbacks, this, &client);
     }
-    ~Client() { close(); }
+    ~Client()
+    {
+        close();
+    }
     Client(const Client &) = delete;
     void close()
     {
@@ -123,7 +131,10 @@ public:
     {
         return udmon_client_send(client, data.data(), data.size());
     }
-    bool connected() const { return udmon_client_state(client) == UDMON_CONNECTED; }
+    bool connected() const
+    {
+        return udmon_client_state(client) == UDMON_CONNECTED;
+    }
     udmon_stats_t stats() const
     {
         udmon_stats_t s;
@@ -166,8 +177,9 @@ inline bool run(std::vector<Server *> servers, std::vector<Client *> clients,
 }
 
 // A file with a secret for as long as the process lives: other addresses than loopback need one.
-class SecretFile {
-public:
+class SecretFile
+{
+  public:
     char path[32] = "/tmp/udmon-secret-XXXXXX";
 
     explicit SecretFile(const std::string &secret)
@@ -178,7 +190,10 @@ public:
         }
         ::close(fd);
     }
-    ~SecretFile() { unlink(path); }
+    ~SecretFile()
+    {
+        unlink(path);
+    }
     SecretFile(const SecretFile &) = delete;
 };
 

@@ -13,7 +13,8 @@
 
 #include "udmon/lib/base/wire.h"
 
-namespace {
+namespace
+{
 
 sockaddr_in local(int port)
 {
@@ -37,8 +38,9 @@ int dial(int port)
 }
 
 // Passes bytes between a client and the server on a port of this host.
-class Relay {
-public:
+class Relay
+{
+  public:
     // Called with each piece, the direction, and how many bytes have passed there before.
     std::function<void(std::string &, bool to_server, size_t before)> change;
     int port;
@@ -64,7 +66,7 @@ public:
         close(listener);
     }
 
-private:
+  private:
     int server_port, listener;
     std::atomic<bool> stopping{false};
     std::thread thread;

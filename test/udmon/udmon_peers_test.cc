@@ -10,9 +10,12 @@
 #include <algorithm>
 #include <fstream>
 
-namespace {
+namespace
+{
 
-class UdmonPeers : public UdmonTest {};
+class UdmonPeers : public UdmonTest
+{
+};
 
 TEST_P(UdmonPeers, DeadClientIsNoticedByItsSilence)
 {
@@ -92,11 +95,13 @@ TEST_P(UdmonPeers, SecretLetsInOnlyThoseWhoKnowIt)
     ASSERT_EQ(0, without.send("let me in"));
     ASSERT_EQ(0, wrong.send("let me in"));
     ASSERT_EQ(0, good.send("sesam"));
-    ASSERT_TRUE(run({&server}, {&good, &without, &wrong}, [&] {
-        return (server.received.size() == 1) &&
-               (without.reason.find("secret") != std::string::npos) &&
-               (wrong.reason.find("secret") != std::string::npos);
-    })) << without.reason << wrong.reason;
+    ASSERT_TRUE(run({&server}, {&good, &without, &wrong},
+                    [&] {
+                        return (server.received.size() == 1) &&
+                               (without.reason.find("secret") != std::string::npos) &&
+                               (wrong.reason.find("secret") != std::string::npos);
+                    }))
+        << without.reason << wrong.reason;
     EXPECT_EQ(0u, without.stats().sent);
     EXPECT_EQ(0u, wrong.stats().sent);
     EXPECT_EQ(1u, server.joined.size());
@@ -138,8 +143,8 @@ TEST_P(UdmonPeers, FullServerRefuses)
 
     ASSERT_TRUE(run({&server}, {&one}, [&] { return one.connected(); }));
     Client two(url(server.port()), &options);
-    ASSERT_TRUE(run({&server}, {&one, &two},
-                    [&] { return two.reason.find("room") != std::string::npos; }));
+    ASSERT_TRUE(
+        run({&server}, {&one, &two}, [&] { return two.reason.find("room") != std::string::npos; }));
     EXPECT_TRUE(one.connected());
 }
 
@@ -202,9 +207,9 @@ TEST(UdmonSchemes, ServerOfOneNetworkRefusesAnother)
     udmon_options_t options = quick_options();
     Server server("tcp://127.0.0.1:0", &options);
     Client client("glex://127.0.0.1:" + std::to_string(server.port()), &options);
-    ASSERT_TRUE(run({&server}, {&client},
-                    [&] { return client.reason.find("does not offer") != std::string::npos; }))
-        << client.reason;
+    ASSERT_TRUE(run({&server}, {&client}, [&] {
+        return client.reason.find("does not offer") != std::string::npos;
+    })) << client.reason;
 }
 
 TEST(UdmonSchemes, IPv6)

@@ -4,7 +4,8 @@
 #include <algorithm>
 #include <map>
 
-namespace {
+namespace
+{
 
 // What is in a datagram of pieces: number, offset and length of each.
 struct Piece {
@@ -144,8 +145,8 @@ TEST_F(LongChanTest, ARecordHalfSentGoesWithItsConnection)
     push("next");
     EXPECT_EQ(0, udmon_chan_pump(&a.chan, 1));
     carry(a, b);
-    EXPECT_EQ(std::vector<std::string> {"next"}, b.delivered);
-    EXPECT_EQ(std::vector<uint64_t> {1}, b.seqs);
+    EXPECT_EQ(std::vector<std::string>{"next"}, b.delivered);
+    EXPECT_EQ(std::vector<uint64_t>{1}, b.seqs);
 }
 
 // A record that was in the queue as a whole is sent again as a whole.
@@ -163,7 +164,7 @@ TEST_F(LongChanTest, ARecordHalfSentFromTheQueueIsSentAgain)
     a.room = 100;
     EXPECT_EQ(0, udmon_chan_pump(&a.chan, 1));
     carry(a, b);
-    EXPECT_EQ((std::vector<std::string> {kept, "next"}), b.delivered);
+    EXPECT_EQ((std::vector<std::string>{kept, "next"}), b.delivered);
     EXPECT_EQ(0u, stats(a).dropped);
 }
 
@@ -199,7 +200,7 @@ TEST_F(LongChanTest, ARecordSentToItsEndTakesNoOtherAlong)
     a.room = 100;
     EXPECT_EQ(0, udmon_chan_pump(&a.chan, 1));
     carry(a, b);
-    EXPECT_EQ(std::vector<std::string> {next}, b.delivered);
+    EXPECT_EQ(std::vector<std::string>{next}, b.delivered);
     EXPECT_EQ(0u, stats(a).dropped);
 }
 
@@ -225,9 +226,9 @@ TEST_F(LongChanTest, PiecesThatCannotBeAreRefused)
         uint16_t length;
         int good;
     } cases[] = {
-        {100, 97, 3, 1},     {100, 0, 97, 1},       {100, 97, 4, 0}, // beyond the end
-        {100, 112, 16, 0},   {100, 100, 1, 0},      {100, 99, 2, 0},
-        {100, 0, 0, 0},      {0, 0, 0, 0},          {65537, 0, 16, 0}, // longer than max_record
+        {100, 97, 3, 1},          {100, 0, 97, 1},     {100, 97, 4, 0}, // beyond the end
+        {100, 112, 16, 0},        {100, 100, 1, 0},    {100, 99, 2, 0},
+        {100, 0, 0, 0},           {0, 0, 0, 0},        {65537, 0, 16, 0}, // longer than max_record
         {100, 4294967280, 16, 0}, {100, 96, 65535, 0},
     };
 
@@ -237,7 +238,7 @@ TEST_F(LongChanTest, PiecesThatCannotBeAreRefused)
         EXPECT_EQ(c.good ? int(UDMON_PIECES) : -EPROTO, ret)
             << c.total << " " << c.offset << " " << c.length;
     }
-    EXPECT_EQ(std::vector<std::string> {std::string(100, 'x')}, b.delivered);
+    EXPECT_EQ(std::vector<std::string>{std::string(100, 'x')}, b.delivered);
 }
 
 TEST_F(LongChanTest, PiecesThatComeTwiceOrLateDoNoHarm)

@@ -6,9 +6,12 @@
 #include <random>
 #include <thread>
 
-namespace {
+namespace
+{
 
-class UdmonRecords : public UdmonTest {};
+class UdmonRecords : public UdmonTest
+{
+};
 
 TEST_P(UdmonRecords, RecordsArriveInOrderOverTheNetworkAskedFor)
 {
@@ -48,13 +51,15 @@ TEST_P(UdmonRecords, AFloodAndWhatComesAfterIt)
     auto got = [&] { return server.received.size() + server.lost[options.client_id]; };
 
     ASSERT_TRUE(run({&server}, {&client}, [&] { return client.connected(); }));
-    ASSERT_TRUE(run({&server}, {&client}, [&] {
-        while ((sent < count) && (client.stats().queued < 100)) {
-            EXPECT_EQ(0, client.send(record));
-            ++sent;
-        }
-        return got() == count;
-    })) << got() << " in " << client.stats().connections << " connections, " << client.reason;
+    ASSERT_TRUE(run({&server}, {&client},
+                    [&] {
+                        while ((sent < count) && (client.stats().queued < 100)) {
+                            EXPECT_EQ(0, client.send(record));
+                            ++sent;
+                        }
+                        return got() == count;
+                    }))
+        << got() << " in " << client.stats().connections << " connections, " << client.reason;
     EXPECT_EQ(record, server.received.back().data);
     for (int i = 0; i < 5; ++i) {
         uint64_t before = got();
@@ -81,13 +86,17 @@ TEST_P(UdmonRecords, AServerThatIsSlowIsNotGivenUp)
     ASSERT_TRUE(run({&server}, {&client}, [&] { return client.connected(); }));
     server.pause_us = 1000;
     std::thread slow([&] { run({&server}, {}, [&] { return done.load(); }); });
-    EXPECT_TRUE(run({}, {&client}, [&] {
-        while ((sent < count) && (client.stats().queued < 100)) {
-            EXPECT_EQ(0, client.send(record));
-            ++sent;
-        }
-        return (client.stats().peer_received + client.stats().peer_lost) == count;
-    }, 30000)) << client.stats().peer_received << " and " << client.stats().peer_lost << " lost";
+    EXPECT_TRUE(run(
+        {}, {&client},
+        [&] {
+            while ((sent < count) && (client.stats().queued < 100)) {
+                EXPECT_EQ(0, client.send(record));
+                ++sent;
+            }
+            return (client.stats().peer_received + client.stats().peer_lost) == count;
+        },
+        30000))
+        << client.stats().peer_received << " and " << client.stats().peer_lost << " lost";
     done = true;
     slow.join();
     EXPECT_EQ(1u, client.stats().connections) << client.reason;
@@ -112,8 +121,8 @@ TEST_P(UdmonRecords, LongRecordsAreCutAndPutTogether)
         ASSERT_EQ(0, client.send(record));
     }
     EXPECT_EQ(-EMSGSIZE, client.send(std::string(300001, 'x')));
-    ASSERT_TRUE(run({&server}, {&client},
-                    [&] { return server.received.size() == records.size(); }));
+    ASSERT_TRUE(
+        run({&server}, {&client}, [&] { return server.received.size() == records.size(); }));
     for (size_t i = 0; i < records.size(); ++i) {
         EXPECT_EQ(records[i], server.received[i].data) << records[i].size();
     }
@@ -258,13 +267,16 @@ TEST_P(UdmonRecords, ABusyNetworkIsNoDeadServer)
     Client client(url(server.port()), &options);
 
     ASSERT_TRUE(run({&server}, {&client}, [&] { return client.connected(); })) << client.reason;
-    ASSERT_FALSE(run({&server}, {&client}, [&] {
-        for (int i = 0; i < 2000; ++i) {
-            client.send(record);
-        }
-        server.received.clear();
-        return !client.connected();
-    }, 15 * options.keepalive_ms));
+    ASSERT_FALSE(run(
+        {&server}, {&client},
+        [&] {
+            for (int i = 0; i < 2000; ++i) {
+                client.send(record);
+            }
+            server.received.clear();
+            return !client.connected();
+        },
+        15 * options.keepalive_ms));
     EXPECT_EQ(1u, client.stats().connections);
     EXPECT_TRUE(server.left.empty());
 }
@@ -287,8 +299,8 @@ TEST_P(UdmonRecords, LossBetweenTwoConnectionsIsKnown)
     }
     uint64_t dropped = second.stats().dropped;
     ASSERT_GT(dropped, 10u);
-    ASSERT_TRUE(run({&server}, {&second},
-                    [&] { return server.received.size() == 1010 - dropped; }));
+    ASSERT_TRUE(
+        run({&server}, {&second}, [&] { return server.received.size() == 1010 - dropped; }));
     EXPECT_EQ(dropped - 10, server.lost[6]);
     ASSERT_EQ(1u, server.left.size());
     EXPECT_EQ(UDMON_LEFT_REPLACED, server.left[0].second);

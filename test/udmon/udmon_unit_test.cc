@@ -19,7 +19,8 @@ extern "C" {
 
 #include "udmon_loopback.h"
 
-namespace {
+namespace
+{
 
 // Queue
 
@@ -27,8 +28,14 @@ struct QueueTest : testing::Test {
     udmon_queue_t queue;
     std::deque<std::string> model;
 
-    void open(size_t size) { ASSERT_EQ(0, udmon_queue_open(&queue, size)); }
-    void TearDown() override { udmon_queue_close(&queue); }
+    void open(size_t size)
+    {
+        ASSERT_EQ(0, udmon_queue_open(&queue, size));
+    }
+    void TearDown() override
+    {
+        udmon_queue_close(&queue);
+    }
     long push(const std::string &text)
     {
         long dropped = udmon_queue_lend(&queue, text.data(), text.size());
@@ -148,8 +155,8 @@ TEST_F(QueueTest, TheGapAfterAWrapIsUsedToTheLastByte)
 
 struct TokenTest : testing::Test {
     udmon_options_t options = quick_options();
-    Server server {"tcp://127.0.0.1:0", &options};
-    Client client {"tcp://127.0.0.1:" + std::to_string(server.port()), &options};
+    Server server{"tcp://127.0.0.1:0", &options};
+    Client client{"tcp://127.0.0.1:" + std::to_string(server.port()), &options};
 
     void SetUp() override
     {
@@ -224,8 +231,8 @@ struct MeetTest : testing::Test {
         memcpy(other.bytes, "shut", 4);
         fields.client_id = 9;
         memcpy(fields.transport, "tcp", 3);
-        length = udmon_meet_auth(&secret, &fields, "ADDRESS", 7, "node<1>", message,
-                                 sizeof(message));
+        length =
+            udmon_meet_auth(&secret, &fields, "ADDRESS", 7, "node<1>", message, sizeof(message));
         ASSERT_GT(length, 0);
     }
 };
@@ -248,8 +255,8 @@ TEST_F(MeetTest, TheLongestNameIsNotCut)
     const std::string address(sizeof(udmon_address_t) + 28, 'a'), name(UDMON_NAME_MAX, 'n');
     udmon_auth_view_t view;
 
-    length = udmon_meet_auth(&secret, &fields, address.data(), address.size(), name.c_str(), message,
-                             UDMON_CM_REQUEST_MAX);
+    length = udmon_meet_auth(&secret, &fields, address.data(), address.size(), name.c_str(),
+                             message, UDMON_CM_REQUEST_MAX);
     ASSERT_GT(length, 0);
     ASSERT_EQ(0, udmon_meet_auth_parse(message, length, &view));
     EXPECT_TRUE(udmon_meet_auth_check(&secret, &view));
@@ -266,7 +273,8 @@ TEST_F(MeetTest, AnyChangedBitIsNoticed)
 
         copy[i / 8] ^= 1 << (i % 8);
         EXPECT_FALSE((udmon_meet_auth_parse(copy.data(), copy.size(), &view) == 0) &&
-                     udmon_meet_auth_check(&secret, &view)) << i;
+                     udmon_meet_auth_check(&secret, &view))
+            << i;
     }
     for (long i = 0; i < length; ++i) {
         std::vector<uint8_t> copy(message, message + i);
@@ -282,8 +290,8 @@ TEST_F(MeetTest, OnlyAResponseMayBeAHeaderAlone)
     const struct {
         uint8_t type;
         bool response;
-    } types[] = {{UDMON_HELLO, false}, {UDMON_CHALLENGE, true}, {UDMON_AUTH, false},
-                 {UDMON_WELCOME, true}};
+    } types[] = {
+        {UDMON_HELLO, false}, {UDMON_CHALLENGE, true}, {UDMON_AUTH, false}, {UDMON_WELCOME, true}};
 
     for (const auto &each : types) {
         size_t size = udmon_meet_header(&header, each.type, UDMON_REFUSED);
@@ -321,8 +329,7 @@ TEST_F(MeetTest, ChallengeIsSignedWithItsAddressForThisNonce)
     EXPECT_EQ(1, udmon_meet_challenge_check(&secret, nonce, challenge, bytes.size()));
     EXPECT_EQ(0, udmon_meet_challenge_check(&other, nonce, challenge, bytes.size()));
     EXPECT_EQ(0, udmon_meet_challenge_check(&secret, another, challenge, bytes.size()));
-    EXPECT_EQ(-EPROTO,
-              udmon_meet_challenge_check(&secret, nonce, challenge, bytes.size() - 1));
+    EXPECT_EQ(-EPROTO, udmon_meet_challenge_check(&secret, nonce, challenge, bytes.size() - 1));
     for (size_t i = 0; i < bytes.size(); ++i) {
         bytes[i] ^= 1;
         EXPECT_LE(udmon_meet_challenge_check(&secret, nonce, challenge, bytes.size()), 0) << i;

@@ -138,9 +138,9 @@ static enum cm_message message_kind(uint8_t operation)
         return CM_MESSAGE_READ;
     }
     return (operation >= CM_WRITE_FIRST && operation <= CM_WRITE_ONLY_IMM) ||
-                   operation == CM_ATOMIC_WRITE
-               ? CM_MESSAGE_WRITE
-               : CM_MESSAGE_SEND;
+                   operation == CM_ATOMIC_WRITE ?
+               CM_MESSAGE_WRITE :
+               CM_MESSAGE_SEND;
 }
 
 /* What one packet adds to the counts of its flow. */
@@ -151,8 +151,8 @@ struct addition {
     uint32_t size; /* of that message */
 };
 
-static void end_message(struct cm_traffic *traffic, struct addition *addition,
-                        enum cm_message kind, uint32_t size)
+static void end_message(struct cm_traffic *traffic, struct addition *addition, enum cm_message kind,
+                        uint32_t size)
 {
     addition->ends = true;
     addition->kind = kind;
@@ -191,8 +191,7 @@ static void count_user_data(struct cm_traffic *traffic, struct track *track,
         end_message(traffic, addition, message_kind(packet->operation), *open);
         *open = 0;
     }
-    addition->atomic =
-        packet->operation == CM_COMPARE_SWAP || packet->operation == CM_FETCH_ADD;
+    addition->atomic = packet->operation == CM_COMPARE_SWAP || packet->operation == CM_FETCH_ADD;
     note_path_mtu(track, packet);
 }
 

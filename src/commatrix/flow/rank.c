@@ -599,13 +599,13 @@ struct cm_ranks *cm_ranks_new(const struct cm_traffic *traffic, const uint32_t *
         }
     }
     if (best == NULL) {
-        *why_p = g_strdup(
-            refuted > 0
-                ? "the bytes where a rank would stand name one rank on several hosts: the "
-                  "messages are not those of a known MPI library"
-                : "no captured packet begins a message of a known MPI library (UCX of Open "
-                  "MPI or MPICH, openib, MVAPICH2); is the traffic encrypted, or cut before "
-                  "the user data?");
+        *why_p =
+            g_strdup(refuted > 0 ?
+                         "the bytes where a rank would stand name one rank on several hosts: the "
+                         "messages are not those of a known MPI library" :
+                         "no captured packet begins a message of a known MPI library (UCX of Open "
+                         "MPI or MPICH, openib, MVAPICH2); is the traffic encrypted, or cut before "
+                         "the user data?");
     }
     return best;
 }

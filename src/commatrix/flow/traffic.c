@@ -40,9 +40,8 @@ struct started {
 static struct recent *recent_slot(struct cm_traffic *traffic, uint32_t src, uint32_t dst,
                                   uint32_t psn, uint32_t eec)
 {
-    uint32_t four =
-        cm_mix(((uint64_t)src << 32 | dst) ^ cm_mix((uint64_t)eec << 32 | psn >> 2)) >>
-        (32 - RECENT_BITS + 2);
+    uint32_t four = cm_mix(((uint64_t)src << 32 | dst) ^ cm_mix((uint64_t)eec << 32 | psn >> 2)) >>
+                    (32 - RECENT_BITS + 2);
 
     return &traffic->recent[four << 2 | (psn & 3)];
 }
@@ -79,9 +78,9 @@ static struct recent *answered_request(struct cm_traffic *traffic, uint32_t src,
     struct recent *slot = recent_slot(traffic, dst, src, psn, eec);
 
     return slot->flow != NULL && slot->psn == psn && slot->eec == eec && !slot->shared &&
-                   is_between(slot->flow, dst, src)
-               ? slot
-               : NULL;
+                   is_between(slot->flow, dst, src) ?
+               slot :
+               NULL;
 }
 
 /* The flow of that request, or NULL. */
@@ -201,9 +200,9 @@ static void note_connection(struct cm_traffic *traffic, const struct cm_packet *
                             uint32_t src, uint32_t dst)
 {
     struct cm_flow_key key = {dst, src, 0, CM_QPN_NONE};
-    uint32_t at = packet->data_len > CM_MAD_ATTRIBUTE + 2
-                      ? cm_cm_qpn_at(cm_be16(packet->data + CM_MAD_ATTRIBUTE))
-                      : 0;
+    uint32_t at = packet->data_len > CM_MAD_ATTRIBUTE + 2 ?
+                      cm_cm_qpn_at(cm_be16(packet->data + CM_MAD_ATTRIBUTE)) :
+                      0;
     struct cm_flow *flow;
     struct track *track;
 

@@ -328,8 +328,8 @@ static gint compare_patterns(gconstpointer a, gconstpointer b)
 {
     const struct cm_pattern *x = a, *y = b;
 
-    return x->score == y->score ? (x->pairs < y->pairs ? -1 : x->pairs > y->pairs)
-                                : (x->score > y->score ? -1 : 1);
+    return x->score == y->score ? (x->pairs < y->pairs ? -1 : x->pairs > y->pairs) :
+                                  (x->score > y->score ? -1 : 1);
 }
 
 /* Of patterns that are equally good, the one with fewer pairs says more. */

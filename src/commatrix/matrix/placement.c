@@ -210,8 +210,9 @@ static void network_make(struct network *network, const struct cm_topology *topo
         network->first[i + 1] += network->first[i];
         fill[i] = network->first[i];
         network->load[i] =
-            i < hosts ? (SCOTCH_Num)g_array_index(topology->hosts, struct cm_topology_host, i).slots
-                      : 1;
+            i < hosts ?
+                (SCOTCH_Num)g_array_index(topology->hosts, struct cm_topology_host, i).slots :
+                1;
     }
     for (i = 0; i < links->len; i++) {
         const struct cm_topology_link *link = &g_array_index(links, struct cm_topology_link, i);

@@ -178,7 +178,7 @@ static const char *find_distances(struct cm_topology *topology)
     guint n = topology->hosts->len, a, b;
     const char *mistake = NULL;
 
-    topology->distance = g_new0(uint32_t, (gsize)n * n + 1);
+    topology->distance = g_new0(uint32_t, (gsize)n *n + 1);
     for (a = 0; a < n && mistake == NULL; a++) {
         costs_from(topology, g_array_index(topology->hosts, struct cm_topology_host, a).node, cost);
         for (b = 0; b < n; b++) {

@@ -342,8 +342,8 @@ static bool read_header(struct cm_file *file, char **error_p)
     }
     if (header == NULL) {
         *error_p =
-            g_strdup(cm_source_left(file->source, 1) == 0 ? "the file is empty"
-                                                          : "the file is too short for a capture");
+            g_strdup(cm_source_left(file->source, 1) == 0 ? "the file is empty" :
+                                                            "the file is too short for a capture");
         return false;
     }
     memcpy(&magic, header, 4);
@@ -399,16 +399,15 @@ bool cm_file_next(struct cm_file *file, struct cm_frame *frame)
 
 char *cm_file_damage(const struct cm_file *file)
 {
-    return file->damage == NULL
-               ? NULL
-               : g_strdup_printf("damaged at offset %" PRIu64
-                                 "%s: %s; what stands before it counts",
-                                 file->damage_at,
-                                 cm_source_position(file->source) != 0 &&
-                                         file->damage == cm_source_error(file->source)
-                                     ? " of the uncompressed data"
-                                     : "",
-                                 file->damage);
+    return file->damage == NULL ?
+               NULL :
+               g_strdup_printf("damaged at offset %" PRIu64 "%s: %s; what stands before it counts",
+                               file->damage_at,
+                               cm_source_position(file->source) != 0 &&
+                                       file->damage == cm_source_error(file->source) ?
+                                   " of the uncompressed data" :
+                                   "",
+                               file->damage);
 }
 
 uint64_t cm_file_timeless(const struct cm_file *file)

@@ -185,9 +185,9 @@ enum cm_layer cm_parse_bth(struct cm_packet *packet, struct cm_bytes *bytes)
     packet->congested |= bth[4] >> 7;
     packet->psn = cm_be24(bth + 9);
     /* What a vendor's transport puts behind the BTH is not known: all of it counts as user data. */
-    headers = packet->transport <= CM_XRC && packet->transport != CM_CNP
-                  ? operation_headers[packet->operation]
-                  : 0;
+    headers = packet->transport <= CM_XRC && packet->transport != CM_CNP ?
+                  operation_headers[packet->operation] :
+                  0;
     if (!skip_transport_headers(packet, bytes, headers & EXT_RESPONSE) ||
         !skip_operation_headers(packet, bytes, headers)) {
         return cm_cut(packet);

@@ -78,8 +78,8 @@ enum cm_layer cm_parse_loopback(struct cm_packet *packet, struct cm_bytes *bytes
     }
     family = cm_be32(bytes->at - LOOPBACK_LEN);
     family = family > 0xffff ? bswap_32(family) : family;
-    return family == LOOPBACK_IPV4 || family == 24 || family == 28 || family == 30 ? CM_LAYER_IP
-                                                                                   : CM_LAYER_END;
+    return family == LOOPBACK_IPV4 || family == 24 || family == 28 || family == 30 ? CM_LAYER_IP :
+                                                                                     CM_LAYER_END;
 }
 
 enum cm_layer cm_parse_erf(struct cm_packet *packet, struct cm_bytes *bytes)

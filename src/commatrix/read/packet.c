@@ -30,12 +30,18 @@ const char *const cm_kind_names[CM_NUM_KINDS] = {
 };
 
 static cm_parser *const parsers[CM_NUM_LAYERS] = {
-    [CM_LAYER_ETHERNET] = cm_parse_ethernet,   [CM_LAYER_COOKED_1] = cm_parse_cooked_1,
-    [CM_LAYER_COOKED_2] = cm_parse_cooked_2,   [CM_LAYER_LOOPBACK] = cm_parse_loopback,
-    [CM_LAYER_ERF] = cm_parse_erf,             [CM_LAYER_ETHERTYPE] = cm_parse_ethertype,
-    [CM_LAYER_IP] = cm_parse_ip,               [CM_LAYER_IP_PROTOCOL] = cm_parse_ip_protocol,
-    [CM_LAYER_UDP_PORT] = cm_parse_udp_port,   [CM_LAYER_MPLS] = cm_parse_mpls,
-    [CM_LAYER_LRH] = cm_parse_lrh,             [CM_LAYER_GRH] = cm_parse_grh,
+    [CM_LAYER_ETHERNET] = cm_parse_ethernet,
+    [CM_LAYER_COOKED_1] = cm_parse_cooked_1,
+    [CM_LAYER_COOKED_2] = cm_parse_cooked_2,
+    [CM_LAYER_LOOPBACK] = cm_parse_loopback,
+    [CM_LAYER_ERF] = cm_parse_erf,
+    [CM_LAYER_ETHERTYPE] = cm_parse_ethertype,
+    [CM_LAYER_IP] = cm_parse_ip,
+    [CM_LAYER_IP_PROTOCOL] = cm_parse_ip_protocol,
+    [CM_LAYER_UDP_PORT] = cm_parse_udp_port,
+    [CM_LAYER_MPLS] = cm_parse_mpls,
+    [CM_LAYER_LRH] = cm_parse_lrh,
+    [CM_LAYER_GRH] = cm_parse_grh,
     [CM_LAYER_BTH] = cm_parse_bth,
 };
 

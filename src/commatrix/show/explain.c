@@ -41,8 +41,8 @@ static int64_t rank_of(const char *name)
     char *end;
     unsigned long rank = strtoul(name, &end, 10);
 
-    return g_ascii_isdigit(name[0]) && *end == '\0' && rank <= CM_PATTERN_RANKS ? (int64_t)rank
-                                                                                : -1;
+    return g_ascii_isdigit(name[0]) && *end == '\0' && rank <= CM_PATTERN_RANKS ? (int64_t)rank :
+                                                                                  -1;
 }
 
 /*
@@ -115,9 +115,9 @@ static void say_pattern(const struct report *report)
     } else {
         best = &g_array_index(patterns, struct cm_pattern, 0);
         say(report, "Pattern", "%s%s.",
-            best->score >= SURE     ? ""
-            : best->score >= LIKELY ? "likely: "
-                                    : "no known pattern; the nearest one: ",
+            best->score >= SURE   ? "" :
+            best->score >= LIKELY ? "likely: " :
+                                    "no known pattern; the nearest one: ",
             best->name);
         say(report, "",
             "Score %.2f: %.1f %% of the traffic goes between the %u pairs of this "
@@ -127,8 +127,9 @@ static void say_pattern(const struct report *report)
     if (best != NULL && patterns->len > 1) {
         next = &g_array_index(patterns, struct cm_pattern, 1);
         say(report, "",
-            next->score == best->score && next->pairs == best->pairs ? "The same pairs: %s (%.2f)."
-                                                                     : "Next: %s (%.2f).",
+            next->score == best->score && next->pairs == best->pairs ?
+                "The same pairs: %s (%.2f)." :
+                "Next: %s (%.2f).",
             next->name, next->score);
     }
     cm_patterns_free(patterns);
@@ -185,8 +186,7 @@ static void say_messages(const struct report *report)
     say(report, "Messages",
         "%.1f %% are shorter than 1 KiB. Sends %.1f %%, writes %.1f %%, reads "
         "%.1f %%.",
-        100 * (double)small / (double)messages,
-        100 * (double)totals->ended[CM_MESSAGE_SEND] / all,
+        100 * (double)small / (double)messages, 100 * (double)totals->ended[CM_MESSAGE_SEND] / all,
         100 * (double)totals->ended[CM_MESSAGE_WRITE] / all,
         100 * (double)totals->ended[CM_MESSAGE_READ] / all);
 }

@@ -69,7 +69,7 @@ double cm_grid_value(const struct cm_grid *grid, double at)
 
 char *cm_grid_note(const struct cm_grid *grid, const struct cm_show *show)
 {
-    return grid->join == 1 ? NULL
-                           : g_strdup_printf("one cell = %u x %u %ss, the largest value",
+    return grid->join == 1 ? NULL :
+                             g_strdup_printf("one cell = %u x %u %ss, the largest value",
                                              grid->join, grid->join, cm_by_title(show->matrix->by));
 }

@@ -92,9 +92,9 @@ struct cm_loaded *cm_loaded_new(const char *file, const char *field)
     loaded->names = g_ptr_array_new_with_free_func(g_free);
     loaded->numbers = g_hash_table_new(g_str_hash, g_str_equal);
     loaded->cells = g_array_new(FALSE, FALSE, sizeof(struct cm_loaded_cell));
-    mistake = object != NULL ? load_object(loaded, object, field)
-              : errno != 0   ? g_strerror(errno)
-                             : "no JSON: make the matrix with commatrix --json";
+    mistake = object != NULL ? load_object(loaded, object, field) :
+              errno != 0     ? g_strerror(errno) :
+                               "no JSON: make the matrix with commatrix --json";
     json_object_put(object);
     if (mistake != NULL) {
         fprintf(stderr, "commatrix: %s: %s\n", file, mistake);

@@ -20,8 +20,8 @@ glex_ret_t glex_event_post(struct glex_endpoint *ep, const glex_imm_rdma_req_t *
  * A probed entry: the slot in its ring, or a copy of it; `ret` is the reason if no entry was found.
  */
 struct glex_entry {
-    void      *slot;
-    uint32_t   len;
+    void *slot;
+    uint32_t len;
     glex_ret_t ret;
 };
 

@@ -126,9 +126,8 @@ glex_ret_t glex_close_device(glex_device_handle_t handle)
     return GLEX_SUCCESS;
 }
 
-glex_ret_t glex_device_create_segment(struct glex_nic *dev,
-                                      const struct glex_segment_header *hdr, uint32_t num,
-                                      struct glex_segment *seg)
+glex_ret_t glex_device_create_segment(struct glex_nic *dev, const struct glex_segment_header *hdr,
+                                      uint32_t num, struct glex_segment *seg)
 {
     glex_ret_t ret;
 

@@ -208,8 +208,10 @@ static glex_ret_t ep_place(struct glex_endpoint *ep, const struct glex_segment_h
             }
         } else if (errno != EADDRINUSE) {
             glex_error("cannot listen at port %u of %s: %s%s", glex_net_port(num),
-                       ep->dev->net.interface, strerror(errno), errno == EADDRNOTAVAIL ?
-                       "; the interface has another address since the device was opened" : "");
+                       ep->dev->net.interface, strerror(errno),
+                       errno == EADDRNOTAVAIL ?
+                           "; the interface has another address since the device was opened" :
+                           "");
             return GLEX_SYS_ERR;
         }
     }
@@ -256,7 +258,7 @@ static glex_ret_t ep_create_segment(struct glex_endpoint *ep, int *listen_fd)
 static glex_ret_t ep_init(struct glex_endpoint *ep, int listen_fd)
 {
     static glex_ret_t (*const inits[])(struct glex_endpoint *) = {
-        glex_error_init, glex_peer_init, glex_mem_init,
+        glex_error_init, glex_peer_init,    glex_mem_init,
         glex_fault_init, glex_capture_init, glex_mgmt_init,
     };
     const struct glex_segment *seg = &ep->segment;

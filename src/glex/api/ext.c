@@ -196,8 +196,8 @@ glex_ret_t glex_ext_has_receiver(glex_ep_handle_t handle, glex_ep_addr_t peer_ad
     if (peer == NULL) {
         return GLEX_NO_EP_RESOURCE;
     }
-    refuses = peer->link->is_remote ? !peer->link->is_living(ep, peer) :
-                                      glex_ring_refuses(&peer->mpq);
+    refuses =
+        peer->link->is_remote ? !peer->link->is_living(ep, peer) : glex_ring_refuses(&peer->mpq);
     return refuses ? GLEX_NO_EP_RESOURCE : GLEX_SUCCESS;
 }
 
@@ -256,8 +256,7 @@ glex_ret_t glex_ext_check_peer(glex_ep_handle_t handle, glex_ep_addr_t peer_addr
     return peer->link->is_remote ? GLEX_SUCCESS : ext_check_receiver(peer, uuid);
 }
 
-glex_ret_t glex_ext_peer_epoch(glex_ep_handle_t handle, glex_ep_addr_t peer_addr,
-                               uint64_t *epoch_p)
+glex_ret_t glex_ext_peer_epoch(glex_ep_handle_t handle, glex_ep_addr_t peer_addr, uint64_t *epoch_p)
 {
     struct glex_endpoint *ep = glex_endpoint(handle);
     uint64_t addr = glex_peer_addr(peer_addr), epoch = 0;

@@ -24,11 +24,11 @@ extern "C" {
 
 struct glex_inspect_fabric {
     const char *name;
-    const char *shm_dir;     /* GLEX_SHM_DIR */
-    char        path[4096];  /* of its directory */
-    bool        exists;      /* only while the fabric has an endpoint */
-    bool        space_known; /* false: shm_dir is no directory that can be read */
-    uint64_t    space_free, space_total; /* bytes of the file system */
+    const char *shm_dir;              /* GLEX_SHM_DIR */
+    char path[4096];                  /* of its directory */
+    bool exists;                      /* only while the fabric has an endpoint */
+    bool space_known;                 /* false: shm_dir is no directory that can be read */
+    uint64_t space_free, space_total; /* bytes of the file system */
 };
 
 enum glex_inspect_state {
@@ -41,38 +41,38 @@ enum glex_inspect_state {
 struct glex_inspect_ring {
     uint32_t capacity, used;
     uint64_t head, tail; /* entries discarded and entries claimed since it was made */
-    bool     asleep;     /* the owner waits for an arrival */
+    bool asleep;         /* the owner waits for an arrival */
 };
 
 struct glex_inspect_ep {
-    glex_ep_addr_t           addr;
-    char                     name[24]; /* of its file */
-    enum glex_inspect_state  state;
-    bool                     owned;      /* a process holds its lock */
-    const char              *problem;    /* of a damaged one; then nothing below `bytes` holds */
-    uint64_t                 file_bytes; /* its address space */
-    uint64_t                 bytes;      /* of shared memory that it really takes */
-    enum glex_ep_type        type;
-    uint32_t                 pid;         /* in the owner's pid namespace */
-    char                     command[17]; /* of the owner; may hold any bytes */
-    uint64_t                 start_time;  /* CLOCK_REALTIME, ns */
+    glex_ep_addr_t addr;
+    char name[24]; /* of its file */
+    enum glex_inspect_state state;
+    bool owned;          /* a process holds its lock */
+    const char *problem; /* of a damaged one; then nothing below `bytes` holds */
+    uint64_t file_bytes; /* its address space */
+    uint64_t bytes;      /* of shared memory that it really takes */
+    enum glex_ep_type type;
+    uint32_t pid;        /* in the owner's pid namespace */
+    char command[17];    /* of the owner; may hold any bytes */
+    uint64_t start_time; /* CLOCK_REALTIME, ns */
     struct glex_inspect_ring mpq, eq;
-    uint32_t                 peers; /* endpoints that it posts to */
-    uint32_t                 registrations;
-    uint64_t                 registered_bytes;
+    uint32_t peers; /* endpoints that it posts to */
+    uint32_t registrations;
+    uint64_t registered_bytes;
     struct glex_ext_counters counters;
 };
 
 /** A peer of an endpoint on another host. */
 struct glex_inspect_peer {
     glex_ep_addr_t addr;
-    uint32_t       ip;       /* of its host, in host byte order */
-    const char    *to;       /* state of the connection that requests go by, for people; NULL: none */
-    const char    *from;     /* of the one that its requests come by */
-    uint64_t       sent;     /* requests */
-    uint64_t       open;     /* of them, that have not ended */
-    uint64_t       failed;
-    uint64_t       received; /* its executed or refused requests */
+    uint32_t ip;      /* of its host, in host byte order */
+    const char *to;   /* state of the connection that requests go by, for people; NULL: none */
+    const char *from; /* of the one that its requests come by */
+    uint64_t sent;    /* requests */
+    uint64_t open;    /* of them, that have not ended */
+    uint64_t failed;
+    uint64_t received; /* its executed or refused requests */
 };
 
 /** The properties of the fabric, without asking a process. */

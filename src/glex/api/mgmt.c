@@ -18,9 +18,9 @@
 #include "common/nmp_link.h"
 
 struct glex_mgmt {
-    int      fd;
-    uint8_t  vp;
-    bool     broken; /* the network is gone; logged once */
+    int fd;
+    uint8_t vp;
+    bool broken; /* the network is gone; logged once */
     uint32_t num_out, num_in, next_in;
     struct inm_link_record out[INM_LINK_BATCH], in[INM_LINK_BATCH];
 };
@@ -68,8 +68,8 @@ static uint32_t mgmt_wanted_nic(void)
 
 static glex_ret_t mgmt_hello(struct glex_mgmt *mgmt)
 {
-    struct inm_link_hello hello = {.magic = INM_LINK_MAGIC, .version = INM_LINK_VERSION,
-                                   .nic_id = mgmt_wanted_nic()};
+    struct inm_link_hello hello = {
+        .magic = INM_LINK_MAGIC, .version = INM_LINK_VERSION, .nic_id = mgmt_wanted_nic()};
     struct pollfd pfd = {.fd = mgmt->fd, .events = POLLIN};
 
     if (send(mgmt->fd, &hello, sizeof(hello), MSG_NOSIGNAL) != (ssize_t)sizeof(hello) ||

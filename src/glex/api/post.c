@@ -169,9 +169,9 @@ static inline glex_ret_t imm_rdma_post_one(struct glex_endpoint *ep, const glex_
     return post_ret(status);
 }
 
-static __attribute__((noinline)) glex_ret_t
-imm_rdma_post_chain(struct glex_endpoint *ep, glex_imm_rdma_req_t *req,
-                    glex_imm_rdma_req_t **bad_req)
+static __attribute__((noinline)) glex_ret_t imm_rdma_post_chain(struct glex_endpoint *ep,
+                                                                glex_imm_rdma_req_t *req,
+                                                                glex_imm_rdma_req_t **bad_req)
 {
     glex_ret_t ret;
 
@@ -193,15 +193,13 @@ static inline bool imm_rdma_post_message(struct glex_endpoint *ep, const glex_im
 {
     struct glex_peer *peer = glex_endpoint_hinted_peer(ep, req->rmt_ep_addr);
 
-    if (glex_unlikely((req->flag & ~GLEX_EXT_FLAG_NO_LOSS) != GLEX_FLAG_REMOTE_EVT ||
-                      req->next != NULL || req->rmt_evt.cookie_1 == 0 ||
-                      req->len > GLEX_EVENT_DATA_LEN || (req->data == NULL && req->len != 0) ||
-                      peer == NULL || peer->link != &glex_shm_link ||
-                      !glex_shm_rmem_allows(peer, peer->recent, req->rmt_mh.v, req->rmt_key,
-                                            req->rmt_offset, req->len,
-                                            GLEX_MEM_WRITE | GLEX_EXT_MEM_EVENT_DATA) ||
-                      !glex_shm_try_event(peer, &req->rmt_evt, req->data, req->len,
-                                          glex_shm_place(req)))) {
+    if (glex_unlikely(
+            (req->flag & ~GLEX_EXT_FLAG_NO_LOSS) != GLEX_FLAG_REMOTE_EVT || req->next != NULL ||
+            req->rmt_evt.cookie_1 == 0 || req->len > GLEX_EVENT_DATA_LEN ||
+            (req->data == NULL && req->len != 0) || peer == NULL || peer->link != &glex_shm_link ||
+            !glex_shm_rmem_allows(peer, peer->recent, req->rmt_mh.v, req->rmt_key, req->rmt_offset,
+                                  req->len, GLEX_MEM_WRITE | GLEX_EXT_MEM_EVENT_DATA) ||
+            !glex_shm_try_event(peer, &req->rmt_evt, req->data, req->len, glex_shm_place(req)))) {
         return false;
     }
     imm_rdma_count(ep, req);
@@ -214,7 +212,7 @@ glex_ret_t glex_imm_rdma_post(glex_ep_handle_t handle, glex_imm_rdma_req_t *req,
     struct glex_endpoint *ep = glex_endpoint(handle);
 
     return glex_likely(imm_rdma_post_message(ep, req)) ? GLEX_SUCCESS :
-                                                        imm_rdma_post_chain(ep, req, bad_req);
+                                                         imm_rdma_post_chain(ep, req, bad_req);
 }
 
 /* ---- between registrations ------------------------------------------------------------------- */
@@ -249,7 +247,7 @@ static bool rdma_ends_later(struct glex_endpoint *ep, const glex_rdma_req_t *req
 
 struct rdma_here {
     const glex_rdma_req_t *req;
-    char                  *local; /* where its memory of this process is */
+    char *local; /* where its memory of this process is */
 };
 
 static int rdma_at(struct glex_endpoint *ep, struct glex_peer *peer, const void *arg)
@@ -320,8 +318,9 @@ static char *rdma_local(const struct glex_endpoint *ep, const glex_rdma_req_t *r
 {
     static char nothing;
 
-    return req->len == 0 ? &nothing : glex_mem_range(&ep->mem, req->local_mh.v, UINT64_MAX,
-                                                     req->local_offset, req->len, 0);
+    return req->len == 0 ? &nothing :
+                           glex_mem_range(&ep->mem, req->local_mh.v, UINT64_MAX, req->local_offset,
+                                          req->len, 0);
 }
 
 static glex_ret_t rdma_post_one(struct glex_endpoint *ep, const glex_rdma_req_t *req)

@@ -132,8 +132,8 @@ void glex_endpoint_progress(struct glex_endpoint *ep)
     glex_coll_idle(ep);
     /* Sequences may wait at other endpoints of this process, and a program may poll only the
      * endpoint at which the collective ends. */
-    ep->carries_others = ep->net != NULL && glex_coll_is_used() &&
-                         progress_carry(ep, progress_waits_for_net);
+    ep->carries_others =
+        ep->net != NULL && glex_coll_is_used() && progress_carry(ep, progress_waits_for_net);
 }
 
 /* Gives the network the room of the entries before the cursor, which the caller is about to

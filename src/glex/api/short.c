@@ -28,8 +28,8 @@ static glex_ret_t GLEX_NOINLINE event_post_slow(glex_ep_handle_t handle, glex_ep
     return glex_event_post(ep, &req);
 }
 
-glex_ret_t glex_ext_post_event(glex_ep_handle_t handle, glex_ep_addr_t peer_addr,
-                               uint64_t cookie_0, uint64_t cookie_1)
+glex_ret_t glex_ext_post_event(glex_ep_handle_t handle, glex_ep_addr_t peer_addr, uint64_t cookie_0,
+                               uint64_t cookie_1)
 {
     struct glex_endpoint *ep = glex_endpoint(handle);
     struct glex_peer *peer = glex_endpoint_hinted_peer(ep, peer_addr);

@@ -23,7 +23,7 @@
  */
 #define SLEEP_RECHECK_NS 200000000l
 /* The same if other endpoints of the process wait for this endpoint: see progress_carry(). */
-#define SLEEP_OTHERS_NS  1000000l
+#define SLEEP_OTHERS_NS 1000000l
 
 static long sleep_recheck_ns(const struct glex_endpoint *ep)
 {
@@ -86,7 +86,7 @@ static struct timespec sleep_time(uint64_t deadline, uint64_t most)
 
 /* Sleep until woken, the deadline, or the time to look again. SUCCESS: look again. */
 static glex_ret_t sleep_until(struct glex_endpoint *ep, struct glex_ring_rx *rx, uint64_t pos,
-                             uint64_t deadline)
+                              uint64_t deadline)
 {
     /* poll() passes over the second where it is -1. */
     struct pollfd pfd[2] = {{.fd = ep->wait_fd, .events = POLLIN},
@@ -184,8 +184,7 @@ static glex_ret_t sleep_open_event(struct glex_endpoint *ep)
     ep->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
     if (ep->event_fd < 0 || ep->timer_fd < 0 ||
         epoll_ctl(ep->event_fd, EPOLL_CTL_ADD, ep->wait_fd, &event) != 0 ||
-        (ep->net != NULL &&
-         epoll_ctl(ep->event_fd, EPOLL_CTL_ADD, glex_net_fd(ep), &event) != 0) ||
+        (ep->net != NULL && epoll_ctl(ep->event_fd, EPOLL_CTL_ADD, glex_net_fd(ep), &event) != 0) ||
         epoll_ctl(ep->event_fd, EPOLL_CTL_ADD, ep->timer_fd, &event) != 0) {
         glex_error("cannot make a descriptor to sleep on: %s", strerror(errno));
         glex_wait_close_event(ep);
@@ -259,7 +258,7 @@ glex_ret_t glex_ext_arm(glex_ep_handle_t handle)
     if (ret != GLEX_SUCCESS) {
         return ret;
     }
-    glex_fault_flush(ep); /* delayed messages wait for later posts: a sleeper posts nothing */
+    glex_fault_flush(ep);  /* delayed messages wait for later posts: a sleeper posts nothing */
     glex_net_progress(ep); /* also send frames that wait for further requests */
     /* Before arming: a wake-up that comes after this stays, and wakes at once. */
     glex_wait_drain(ep);

@@ -7,9 +7,9 @@
 
 /* A copy of a ring's entry. */
 struct glex_copy {
-    char              slot[1 << GLEX_SLOT_SHIFT] __attribute__((aligned(1 << GLEX_SLOT_SHIFT)));
+    char slot[1 << GLEX_SLOT_SHIFT] __attribute__((aligned(1 << GLEX_SLOT_SHIFT)));
     struct glex_copy *next;
-    uint32_t          len;
+    uint32_t len;
 };
 
 /* A thread's copies from one queue, oldest first. `end` and `cursor` point to the link of the next
@@ -23,8 +23,8 @@ struct glex_copies {
 /* A thread that has copies. */
 struct glex_prober {
     struct glex_prober *next;
-    uint64_t            thread;
-    struct glex_copies  copies[2]; /* of MPQ and EQ */
+    uint64_t thread;
+    struct glex_copies copies[2]; /* of MPQ and EQ */
 };
 
 /* Returns a number that no other thread of this process ever has. */

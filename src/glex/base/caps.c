@@ -122,10 +122,10 @@ void glex_caps_probe(uint64_t fabric, struct glex_ext_device_attr *attr)
         attr->caps |= GLEX_EXT_CAP_MAP;
     } else {
         snprintf(attr->missing + strlen(attr->missing),
-                 sizeof(attr->missing) - strlen(attr->missing),
-                 "%smapping: forbidden by %s", missing != NULL ? "; " : "",
-                 glex_env()->fault.nomap ? "GLEX_FAULT=nomap"
-                                         : "GLEX_CAPTURE, which sees requests only");
+                 sizeof(attr->missing) - strlen(attr->missing), "%smapping: forbidden by %s",
+                 missing != NULL ? "; " : "",
+                 glex_env()->fault.nomap ? "GLEX_FAULT=nomap" :
+                                           "GLEX_CAPTURE, which sees requests only");
     }
 }
 

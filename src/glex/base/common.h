@@ -24,9 +24,9 @@
 #define glex_assert(condition) ((void)sizeof(condition))
 #endif
 
-#define glex_likely(x)   __builtin_expect(!!(x), 1)
-#define glex_unlikely(x) __builtin_expect(!!(x), 0)
-#define GLEX_NOINLINE    __attribute__((noinline, cold))
+#define glex_likely(x)     __builtin_expect(!!(x), 1)
+#define glex_unlikely(x)   __builtin_expect(!!(x), 0)
+#define GLEX_NOINLINE      __attribute__((noinline, cold))
 #define GLEX_ALWAYS_INLINE inline __attribute__((always_inline))
 
 #define glex_container_of(ptr, type, member) ((type *)((char *)(ptr) - offsetof(type, member)))

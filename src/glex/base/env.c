@@ -138,7 +138,8 @@ static bool env_net(void)
     }
     if (env.num_nics > 1 || env.nic_id != 0) {
         glex_error("GLEX_NET=%s: a network is one NIC with an id of its own: GLEX_NUM_NICS and "
-                   "GLEX_NIC_ID do not go with it", text);
+                   "GLEX_NIC_ID do not go with it",
+                   text);
         return false;
     }
     return true;
@@ -244,7 +245,8 @@ static bool env_fault(const char *text, struct glex_fault_spec *spec)
 {
     (void)spec;
     glex_error("GLEX_FAULT=%s: this libglex was built without fault injection "
-               "(configure --enable-fault-injection)", text);
+               "(configure --enable-fault-injection)",
+               text);
     return false;
 }
 

@@ -12,7 +12,7 @@
 
 struct glex_lock {
     pthread_mutex_t mutex;
-    const void     *owner; /* names the thread that has the lock; NULL: none */
+    const void *owner; /* names the thread that has the lock; NULL: none */
 };
 
 #define GLEX_LOCK_INITIAL {.mutex = PTHREAD_MUTEX_INITIALIZER}

@@ -15,7 +15,7 @@
 /* A request that belongs to no sequence, and how far it is. */
 struct glex_coll_rest {
     struct glex_coll_desc desc;
-    uint64_t              step; /* GLEX_COLL_STEP(); 0: it has left nothing in any queue */
+    uint64_t step; /* GLEX_COLL_STEP(); 0: it has left nothing in any queue */
 };
 
 /* ---- checking -------------------------------------------------------------------------------- */
@@ -55,8 +55,8 @@ void glex_coll_error(struct glex_endpoint *ep, const struct glex_coll_desc *desc
     glex_ep_addr_t dst = {.v = desc->dst};
 
     if (desc->kind == GLEX_COLL_MP) {
-        glex_imm_mp_req_t req = {.rmt_ep_addr = dst, .data = (void *)(uintptr_t)desc->data,
-                                 .len = desc->len};
+        glex_imm_mp_req_t req = {
+            .rmt_ep_addr = dst, .data = (void *)(uintptr_t)desc->data, .len = desc->len};
 
         glex_error_mp(ep, status, &req);
     } else if (desc->kind == GLEX_COLL_IMM_PUT) {
@@ -179,7 +179,8 @@ static void coll_run(struct glex_endpoint *ep)
 }
 
 /* Executes the unfinished request from its step on. Returns as glex_coll_send(). */
-static int coll_send_on(struct glex_endpoint *ep, struct glex_peer *self, struct glex_coll_rest *rest)
+static int coll_send_on(struct glex_endpoint *ep, struct glex_peer *self,
+                        struct glex_coll_rest *rest)
 {
     struct glex_coll_work work = {
         .ep = ep, .peers = STAILQ_HEAD_INITIALIZER(work.peers), .budget = GLEX_COLL_BUDGET};
@@ -245,8 +246,7 @@ static glex_ret_t coll_send_now(struct glex_endpoint *ep, struct glex_coll_desc 
     if (self == NULL) {
         return GLEX_NO_MEM_RESOURCE;
     }
-    if (!coll_finish(ep) ||
-        ((desc->flag & GLEX_FLAG_LOCAL_EVT) && !coll_has_own_room(self))) {
+    if (!coll_finish(ep) || ((desc->flag & GLEX_FLAG_LOCAL_EVT) && !coll_has_own_room(self))) {
         return GLEX_BUSY;
     }
     rest->desc = *desc;
@@ -275,8 +275,8 @@ static bool coll_has_room(struct glex_endpoint *ep)
 }
 
 /* Posts a request. With `last`, no other request of a chain follows, so the area is served now. */
-static glex_ret_t coll_post(struct glex_endpoint *ep, struct glex_coll_desc *desc,
-                            const void *data, bool last)
+static glex_ret_t coll_post(struct glex_endpoint *ep, struct glex_coll_desc *desc, const void *data,
+                            bool last)
 {
     glex_ret_t ret = coll_check(desc, data);
     bool busy;
@@ -416,8 +416,8 @@ static void coll_replace_agent(struct glex_endpoint *ep, uint64_t agent)
         return;
     }
     /* acq_rel: the next agent sees all stores of the dead agent */
-    if (__atomic_compare_exchange_n(&coll->area->agent, &agent, 0, false,
-                                    __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
+    if (__atomic_compare_exchange_n(&coll->area->agent, &agent, 0, false, __ATOMIC_ACQ_REL,
+                                    __ATOMIC_RELAXED)) {
         __atomic_store_n(&coll->area->pending, 1, __ATOMIC_SEQ_CST);
     }
 }
@@ -448,8 +448,8 @@ void glex_coll_cleanup(struct glex_endpoint *ep)
 {
     if (!coll_finish(ep)) {
         glex_warn("endpoint %llx is destroyed with an unfinished collective request to %llx, whose "
-                  "queue is full", (unsigned long long)ep->addr,
-                  (unsigned long long)ep->coll.rest->desc.dst);
+                  "queue is full",
+                  (unsigned long long)ep->addr, (unsigned long long)ep->coll.rest->desc.dst);
     }
     free(ep->coll.rest);
 }

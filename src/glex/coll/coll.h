@@ -41,7 +41,7 @@
 #define GLEX_COLL_MAX_COUNT (GLEX_COLL_CPQ_CAPACITY / 2)
 
 /* Flags of packets that carry data beside a put. */
-#define GLEX_COLL_WITH_DATA                                                                       \
+#define GLEX_COLL_WITH_DATA                                                                        \
     (GLEX_FLAG_COLL_CP_DATA | GLEX_FLAG_COLL_CP_SWAP_DATA | GLEX_FLAG_COLL_CP_SWAP_ADDR)
 
 /* Most queued requests that one call executes. */
@@ -52,30 +52,30 @@
 #define GLEX_COLL_PATIENCE 32u
 
 /* Flags that the destination of a request executes. */
-#define GLEX_COLL_AT_TARGET                                                                       \
-    (GLEX_FLAG_COLL_COUNTER | GLEX_FLAG_COLL_CP_DATA | GLEX_FLAG_COLL_CP_SWAP_DATA |              \
+#define GLEX_COLL_AT_TARGET                                                                        \
+    (GLEX_FLAG_COLL_COUNTER | GLEX_FLAG_COLL_CP_DATA | GLEX_FLAG_COLL_CP_SWAP_DATA |               \
      GLEX_FLAG_COLL_CP_SWAP_ADDR)
 
 /** The areas that a library call must still serve. */
 struct glex_coll_work {
-    struct glex_endpoint    *ep; /* the endpoint of the call */
+    struct glex_endpoint *ep;       /* the endpoint of the call */
     STAILQ_HEAD(, glex_peer) peers; /* the owners of the areas */
-    uint32_t                 budget; /* requests that the call may still carry out */
+    uint32_t budget;                /* requests that the call may still carry out */
 };
 
 /** A request in execution. */
 struct glex_coll_send {
     struct glex_coll_work *work;
-    struct glex_endpoint  *ep;    /* carries the request out */
-    struct glex_peer      *owner; /* owns the request; may be `ep` itself */
-    uint64_t               src;   /* address of the endpoint that posted the request: the owner, or
+    struct glex_endpoint *ep;    /* carries the request out */
+    struct glex_peer *owner;     /* owns the request; may be `ep` itself */
+    uint64_t src;                /* address of the endpoint that posted the request: the owner, or
                                      an endpoint of another host */
-    struct glex_coll_desc *desc;  /* a private, checked copy, with the data that CPs offered */
-    uint64_t              *step_p; /* GLEX_COLL_STEP() of the request, for the next agent */
-    uint64_t               step;
-    bool                   remote; /* the network ends the request, and posts its local event */
-    uint64_t               set[GLEX_COLL_SET_MAX_NUM];
-    uint32_t               num_set; /* 0: the destination is desc->dst */
+    struct glex_coll_desc *desc; /* a private, checked copy, with the data that CPs offered */
+    uint64_t *step_p;            /* GLEX_COLL_STEP() of the request, for the next agent */
+    uint64_t step;
+    bool remote; /* the network ends the request, and posts its local event */
+    uint64_t set[GLEX_COLL_SET_MAX_NUM];
+    uint32_t num_set; /* 0: the destination is desc->dst */
 };
 
 /* ---- the owner's side: coll.c ---------------------------------------------------------------- */

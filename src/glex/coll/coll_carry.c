@@ -17,8 +17,8 @@ enum { CARRY_START, CARRY_TAKE };
 #define CARRY_TRIES 1000
 
 /* Flags of a descriptor that the agent reads. */
-#define CARRY_FLAGS                                                                               \
-    (((GLEX_FLAG_COLL_REDUCE_RESULT << 1) - GLEX_FLAG_COLL) | GLEX_FLAG_LOCAL_EVT |               \
+#define CARRY_FLAGS                                                                                \
+    (((GLEX_FLAG_COLL_REDUCE_RESULT << 1) - GLEX_FLAG_COLL) | GLEX_FLAG_LOCAL_EVT |                \
      GLEX_FLAG_REMOTE_EVT | GLEX_EXT_FLAG_NO_LOSS)
 
 /* ---- control packets ------------------------------------------------------------------------- */
@@ -61,9 +61,9 @@ static bool carry_scan(struct glex_coll *area, uint32_t count, uint64_t *end_p)
 
 /* The offers of the CPs that the sequence has taken. */
 struct carry_offer {
-    uint8_t               data[GLEX_MP_DATA_LEN];
-    uint32_t              len;
-    bool                  has_data, has_addr;
+    uint8_t data[GLEX_MP_DATA_LEN];
+    uint32_t len;
+    bool has_data, has_addr;
     struct glex_coll_addr addr;
 };
 
@@ -109,10 +109,10 @@ static bool carry_offers(struct glex_coll *area, struct glex_coll_desc *desc, bo
 
 bool glex_coll_is_valid(const struct glex_coll_desc *desc)
 {
-    uint32_t max = desc->kind == GLEX_COLL_IMM_PUT ? GLEX_EVENT_DATA_LEN
-                   : desc->kind == GLEX_COLL_PUT && !(desc->flag & GLEX_COLL_WITH_DATA)
-                       ? GLEX_MAX_RDMA_LEN
-                       : GLEX_MP_DATA_LEN;
+    uint32_t max = desc->kind == GLEX_COLL_IMM_PUT ? GLEX_EVENT_DATA_LEN :
+                   desc->kind == GLEX_COLL_PUT && !(desc->flag & GLEX_COLL_WITH_DATA) ?
+                                                     GLEX_MAX_RDMA_LEN :
+                                                     GLEX_MP_DATA_LEN;
 
     return desc->kind < GLEX_COLL_KINDS && desc->len <= max &&
            !((desc->flag & GLEX_FLAG_REMOTE_EVT) && desc->rmt_evt.cookie_1 == 0) &&

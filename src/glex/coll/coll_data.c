@@ -38,8 +38,8 @@ struct reduce_unit {
     union {
         uint64_t u64;
         uint32_t u32;
-        double   f64;
-        float    f32;
+        double f64;
+        float f32;
     } value;
     uint32_t location;
 };
@@ -237,9 +237,8 @@ glex_ret_t glex_coll_compose_mp_reduce_data(union glex_coll_data_loc list[], uin
     uint32_t i;
 
     if (list == NULL || data == NULL || len == NULL || count == 0 ||
-        count > GLEX_COLL_REDUCE_MAX_DATA_UNITS ||
-        (unsigned)bits > GLEX_COLL_REDUCE_DATA_BITS_64 || (unsigned)op >= REDUCE_OPS ||
-        branch_degree > GLEX_COLL_MAX_BRANCH_DEGREE) {
+        count > GLEX_COLL_REDUCE_MAX_DATA_UNITS || (unsigned)bits > GLEX_COLL_REDUCE_DATA_BITS_64 ||
+        (unsigned)op >= REDUCE_OPS || branch_degree > GLEX_COLL_MAX_BRANCH_DEGREE) {
         return GLEX_INVALID_PARAM;
     }
     memcpy(dst, &head, sizeof(head));

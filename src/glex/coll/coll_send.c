@@ -9,7 +9,7 @@
 #include "core/shm.h"
 
 #define SEND_STAGE_LOCAL 0x80u
-#define SEND_STAGES      4u   /* of each destination */
+#define SEND_STAGES      4u /* of each destination */
 enum { SEND_MEMORY, SEND_EVENT, SEND_MP, SEND_CP };
 
 /* Size of the buffer through which private memory of another process is copied. */

@@ -157,8 +157,7 @@ static int cma_move(struct glex_endpoint *ep, struct glex_peer *peer, uint64_t a
     ssize_t ret = sizeof(cookie);
 
     if (look) {
-        ret = cma_call(peer, GLEX_RDMA_TYPE_GET, local, remote,
-                       type == GLEX_RDMA_TYPE_GET ? 2 : 1);
+        ret = cma_call(peer, GLEX_RDMA_TYPE_GET, local, remote, type == GLEX_RDMA_TYPE_GET ? 2 : 1);
     }
     if (ret >= (ssize_t)sizeof(cookie) && cookie != peer->cookie) {
         return cma_other(ep, peer, "that pid is another process here", 0);

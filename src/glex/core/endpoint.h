@@ -8,12 +8,11 @@
 #include "core/peer.h"
 
 /* One writer, read by others from outside: a plain store that is never torn. */
-#define GLEX_COUNT(ep, name, n) \
+#define GLEX_COUNT(ep, name, n)                                                                    \
     __atomic_store_n(&(ep)->counters->name, (ep)->counters->name + (n), __ATOMIC_RELAXED)
 
 /* COLL and the flags above it, except libglex's own flags */
-#define GLEX_COLL_FLAGS \
-    (~(GLEX_FLAG_COLL - 1) & ~(GLEX_EXT_FLAG_NO_LOSS | GLEX_EXT_FLAG_DOMAIN))
+#define GLEX_COLL_FLAGS (~(GLEX_FLAG_COLL - 1) & ~(GLEX_EXT_FLAG_NO_LOSS | GLEX_EXT_FLAG_DOMAIN))
 
 struct glex_capture;
 struct glex_coll_rest;
@@ -25,64 +24,64 @@ struct glex_prober;
 
 /* State of an endpoint that several threads use: see api/threads.h. */
 struct glex_threads {
-    bool                on;
-    bool                sleeping; /* a thread sleeps on the endpoint's socket */
-    pthread_mutex_t     lock;
+    bool on;
+    bool sleeping; /* a thread sleeps on the endpoint's socket */
+    pthread_mutex_t lock;
     struct glex_prober *probers; /* threads that have copies of entries */
-    struct glex_copy   *unused;  /* memory of discarded copies */
+    struct glex_copy *unused;    /* memory of discarded copies */
 };
 
 /* State of glex_ext_poll(). */
 struct glex_poll {
-    uint32_t held;    /* entries taken and not given back */
+    uint32_t held;       /* entries taken and not given back */
     uint32_t polls_left; /* empty polls before the next check for a stall */
-    bool     mp_last; /* the last arrival was an MP */
+    bool mp_last;        /* the last arrival was an MP */
 };
 
 /* The owner's view of its collective area. */
 struct glex_endpoint_coll {
-    struct glex_coll   *area; /* NULL: no COLL request was posted yet */
-    struct glex_ring_rx cpq;  /* to pass over slots of killed producers */
-    uint64_t            tail; /* position of the next descriptor to post */
-    uint64_t            reaped; /* descriptors before it are done with */
-    bool                unfinished; /* `rest` has left entries in queues, and is not done */
+    struct glex_coll *area;      /* NULL: no COLL request was posted yet */
+    struct glex_ring_rx cpq;     /* to pass over slots of killed producers */
+    uint64_t tail;               /* position of the next descriptor to post */
+    uint64_t reaped;             /* descriptors before it are done with */
+    bool unfinished;             /* `rest` has left entries in queues, and is not done */
     struct glex_coll_rest *rest; /* the last request that belongs to no sequence: coll.c */
-    bool                open; /* the last sequence's TAIL was not posted yet */
-    uint64_t            agent, agent_ns; /* seen last, and when its liveness is looked up */
+    bool open;                   /* the last sequence's TAIL was not posted yet */
+    uint64_t agent, agent_ns;    /* seen last, and when its liveness is looked up */
 };
 
 /* The fields of the hot paths come first, in the order of their use. */
 struct glex_endpoint {
-    struct glex_ep             base; /* known to programs */
-    uint64_t                   addr;
-    struct glex_ext_counters  *counters; /* in the segment */
-    struct glex_poll           poll;
-    struct glex_ring_rx        eq;
-    struct glex_ring_rx        mpq;
-    struct glex_mem            mem;
-    struct glex_peer_table     peers;
-    struct glex_nic        *dev;
-    struct glex_segment        segment;
-    struct glex_ep_attr        attr;
-    struct glex_error_queue    errors;
-    struct glex_fault         *fault; /* NULL: none asked for */
-    struct glex_capture       *capture; /* the same */
-    struct glex_net           *net;   /* NULL: no network */
+    struct glex_ep base; /* known to programs */
+    uint64_t addr;
+    struct glex_ext_counters *counters; /* in the segment */
+    struct glex_poll poll;
+    struct glex_ring_rx eq;
+    struct glex_ring_rx mpq;
+    struct glex_mem mem;
+    struct glex_peer_table peers;
+    struct glex_nic *dev;
+    struct glex_segment segment;
+    struct glex_ep_attr attr;
+    struct glex_error_queue errors;
+    struct glex_fault *fault;           /* NULL: none asked for */
+    struct glex_capture *capture;       /* the same */
+    struct glex_net *net;               /* NULL: no network */
     const struct glex_endpoint *domain; /* glex_ext_set_domain(), or NULL */
-    struct glex_mgmt          *mgmt;  /* NULL: not of type MANAGEMENT */
-    int                        wait_fd;  /* our socket, or -1 */
-    int                        event_fd; /* for programs: wait_fd or timer_fd; or -1 */
-    int                        timer_fd; /* bounds a program's sleep; or -1 */
-    int                        wake_fd;  /* to wake peers with, or -1 */
-    uint64_t                   wake_incarnation; /* the peer that wake_fd is connected to; 0:
+    struct glex_mgmt *mgmt;             /* NULL: not of type MANAGEMENT */
+    int wait_fd;                        /* our socket, or -1 */
+    int event_fd;                       /* for programs: wait_fd or timer_fd; or -1 */
+    int timer_fd;                       /* bounds a program's sleep; or -1 */
+    int wake_fd;                        /* to wake peers with, or -1 */
+    uint64_t wake_incarnation;          /* the peer that wake_fd is connected to; 0:
                                                   * none */
-    bool                       forked;   /* inherited: belongs to the parent */
-    bool                       carries_others; /* progresses other endpoints of the process: sleeps
+    bool forked;                        /* inherited: belongs to the parent */
+    bool carries_others;                /* progresses other endpoints of the process: sleeps
                                                 * are short */
-    uint64_t                   pid_space; /* that our pid belongs to */
-    struct glex_endpoint_coll  coll;
-    struct glex_threads        threads;
-    struct glex_endpoint      *next, **prev_next; /* of this process */
+    uint64_t pid_space;                 /* that our pid belongs to */
+    struct glex_endpoint_coll coll;
+    struct glex_threads threads;
+    struct glex_endpoint *next, **prev_next; /* of this process */
 };
 
 static inline struct glex_endpoint *glex_endpoint(glex_ep_handle_t ep)
@@ -116,8 +115,8 @@ static inline void glex_endpoint_leave(struct glex_endpoint **ep)
 }
 
 /** Lock the endpoint until the end of the block. */
-#define GLEX_LOCKED(ep)                                                                           \
-    struct glex_endpoint *locked_ep __attribute__((cleanup(glex_endpoint_leave), unused)) =       \
+#define GLEX_LOCKED(ep)                                                                            \
+    struct glex_endpoint *locked_ep __attribute__((cleanup(glex_endpoint_leave), unused)) =        \
         glex_endpoint_locked(ep)
 
 /** The peer with this address if it was used recently, else NULL. */

@@ -16,8 +16,8 @@ void glex_error_cleanup(struct glex_endpoint *ep)
 /* A peer that was replaced twice during one request counts as gone. */
 static enum glex_err_req_status error_status(int status)
 {
-    return status == GLEX_REQ_PEER_GONE ? GLEX_ERR_STATUS_DEST_VP_STOP
-                                        : (enum glex_err_req_status)status;
+    return status == GLEX_REQ_PEER_GONE ? GLEX_ERR_STATUS_DEST_VP_STOP :
+                                          (enum glex_err_req_status)status;
 }
 
 static void error_push(struct glex_endpoint *ep, const struct glex_err_req *err)

@@ -11,7 +11,7 @@
 
 struct glex_error_queue {
     struct glex_err_req *list;
-    uint32_t             head, tail; /* run freely; the capacity is a power of two */
+    uint32_t head, tail; /* run freely; the capacity is a power of two */
 };
 
 struct glex_endpoint;

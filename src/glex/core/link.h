@@ -20,7 +20,7 @@ struct glex_peer;
 
 struct glex_link {
     const char *name;
-    bool        is_remote; /* to other hosts: only the common fields of struct glex_peer are set,
+    bool is_remote; /* to other hosts: only the common fields of struct glex_peer are set,
                             * and requests end later than the call that posts them */
 
     /** Whether the link leads to that NIC. */
@@ -35,13 +35,11 @@ struct glex_link {
     bool (*is_living)(struct glex_endpoint *ep, const struct glex_peer *peer);
 
     /* Carry out one well-formed request. If is_remote, only begin to. */
-    int (*send_mp)(struct glex_endpoint *ep, struct glex_peer *peer,
-                   const glex_imm_mp_req_t *req);
+    int (*send_mp)(struct glex_endpoint *ep, struct glex_peer *peer, const glex_imm_mp_req_t *req);
     int (*imm_put)(struct glex_endpoint *ep, struct glex_peer *peer,
                    const glex_imm_rdma_req_t *req);
     /** Post the event of the request, and nothing else of it. */
-    int (*event)(struct glex_endpoint *ep, struct glex_peer *peer,
-                 const glex_imm_rdma_req_t *req);
+    int (*event)(struct glex_endpoint *ep, struct glex_peer *peer, const glex_imm_rdma_req_t *req);
     int (*rdma)(struct glex_endpoint *ep, struct glex_peer *peer, const glex_rdma_req_t *req,
                 char *local);
 

@@ -16,11 +16,11 @@ struct glex_ext_pin;
 struct glex_mapping {
     LIST_ENTRY(glex_mapping) all;     /* in the list of all mappings of this process */
     LIST_ENTRY(glex_mapping) of_peer; /* in a peer's list, if `listed` */
-    bool      listed;
-    char     *base;
-    uint64_t  file_off; /* in the peer's segment */
-    uint64_t  size;
-    uint64_t  count; /* users, and above 32 bits the pins among them */
+    bool listed;
+    char *base;
+    uint64_t file_off; /* in the peer's segment */
+    uint64_t size;
+    uint64_t count; /* users, and above 32 bits the pins among them */
 };
 
 #define GLEX_MAPPING_USER 1ull

@@ -121,8 +121,8 @@ static void nicmem_punch(int fd, const struct glex_nicmem *region)
  */
 static glex_ret_t nicmem_map_at(int fd, struct glex_nicmem *region)
 {
-    int err = glex_segment_reserve(fd, region->file_off + region->size, region->file_off,
-                                   region->size);
+    int err =
+        glex_segment_reserve(fd, region->file_off + region->size, region->file_off, region->size);
 
     if (err != 0) {
         glex_error("cannot reserve %llu KiB of NIC memory: %s; %s",
@@ -131,11 +131,11 @@ static glex_ret_t nicmem_map_at(int fd, struct glex_nicmem *region)
         errno = err;
         return GLEX_NO_MEM_RESOURCE;
     }
-    region->addr = mmap(NULL, region->size, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
-                        (off_t)region->file_off);
+    region->addr =
+        mmap(NULL, region->size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)region->file_off);
     if (region->addr == MAP_FAILED) {
-        glex_error("cannot map %llu KiB of NIC memory: %s",
-                   (unsigned long long)region->size / 1024, strerror(errno));
+        glex_error("cannot map %llu KiB of NIC memory: %s", (unsigned long long)region->size / 1024,
+                   strerror(errno));
         return GLEX_NO_MEM_RESOURCE;
     }
     return GLEX_SUCCESS;

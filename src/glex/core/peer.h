@@ -15,72 +15,72 @@
 
 /* A peer's registration as it was last read; valid while the table's state word is the same. */
 struct glex_rmem {
-    uint64_t             mh;    /* its handle, as a number */
-    uint64_t             state; /* without VALID: nothing is known */
-    const uint64_t      *word;  /* the table's state word */
-    uint64_t             len;
-    char                *ptr;  /* here, or NULL: not mapped here */
-    uint64_t             addr; /* there */
-    uint64_t             file_off; /* in the peer's segment; 0: private memory, not to be mapped */
+    uint64_t mh;          /* its handle, as a number */
+    uint64_t state;       /* without VALID: nothing is known */
+    const uint64_t *word; /* the table's state word */
+    uint64_t len;
+    char *ptr;         /* here, or NULL: not mapped here */
+    uint64_t addr;     /* there */
+    uint64_t file_off; /* in the peer's segment; 0: private memory, not to be mapped */
     struct glex_mapping *map;
 };
 
 /* The waiting work in a peer's collective area; see coll.h. */
 struct glex_peer_coll {
-    struct glex_coll   *area; /* NULL: no storage was asked for yet */
+    struct glex_coll *area; /* NULL: no storage was asked for yet */
     struct glex_ring_tx cpq;
     STAILQ_ENTRY(glex_peer) entry; /* in a call's list of work */
-    bool                busy; /* in that list, or being carried: not to be dropped */
+    bool busy;                     /* in that list, or being carried: not to be dropped */
 };
 
 struct glex_peer {
     /* With very many peers each is out of the cache: an immediate put needs this line only */
-    const struct glex_link     *link __attribute__((aligned(64)));
-    struct glex_rmem           *recent; /* the registration found last: nearly always the next */
-    struct glex_ring_tx         eq;
-    uint32_t                    key;
-    uint16_t                    hint; /* its place in the table's `hinted`, or 0 */
-    bool                        is_self;
-    bool                        private_failed; /* that was logged */
-    bool                        storage_failed; /* likewise */
+    const struct glex_link *link __attribute__((aligned(64)));
+    struct glex_rmem *recent; /* the registration found last: nearly always the next */
+    struct glex_ring_tx eq;
+    uint32_t key;
+    uint16_t hint; /* its place in the table's `hinted`, or 0 */
+    bool is_self;
+    bool private_failed; /* that was logged */
+    bool storage_failed; /* likewise */
 
-    struct glex_ring_tx         mpq;
-    uint64_t                    addr;
-    struct glex_mmt_entry      *mmt;
-    struct glex_peer           *next; /* in its hash bucket */
+    struct glex_ring_tx mpq;
+    uint64_t addr;
+    struct glex_mmt_entry *mmt;
+    struct glex_peer *next; /* in its hash bucket */
     struct glex_segment_header *base;
-    struct glex_mapping        *map; /* of `base`: queues and tables; NULL: our own segment */
-    struct glex_rmem          **rmem; /* registrations, in chunks; grows with the highest index */
-    uint32_t                    rmem_chunks;
-    struct glex_mappings        maps; /* of its NIC memory */
-    uint32_t                    num_maps, max_maps; /* made since the last sweep; before the next */
-    uint64_t                    checked;  /* when its liveness was last looked up, ns */
+    struct glex_mapping *map; /* of `base`: queues and tables; NULL: our own segment */
+    struct glex_rmem **rmem;  /* registrations, in chunks; grows with the highest index */
+    uint32_t rmem_chunks;
+    struct glex_mappings maps;   /* of its NIC memory */
+    uint32_t num_maps, max_maps; /* made since the last sweep; before the next */
+    uint64_t checked;            /* when its liveness was last looked up, ns */
     /* Of its segment's header, checked when it was attached */
-    uint64_t                    incarnation;
-    uint64_t                    base_size;
-    uint64_t                    cookie_addr;
-    uint64_t                    cookie;
-    uint32_t                    pid;
-    uint32_t                    private_rdma;
-    uint32_t                    private_trust; /* puts that need not look whether it is the peer */
-    uint64_t                    pid_space;
-    struct glex_peer_coll       coll;
+    uint64_t incarnation;
+    uint64_t base_size;
+    uint64_t cookie_addr;
+    uint64_t cookie;
+    uint32_t pid;
+    uint32_t private_rdma;
+    uint32_t private_trust; /* puts that need not look whether it is the peer */
+    uint64_t pid_space;
+    struct glex_peer_coll coll;
 };
 
 struct glex_peer_ref {
-    uint64_t          addr; /* UINT64_MAX: none; no address has all bits set */
+    uint64_t addr; /* UINT64_MAX: none; no address has all bits set */
     struct glex_peer *peer;
 };
 
 struct glex_peer_table {
-    struct glex_peer_ref   cache[GLEX_PEER_CACHE]; /* found last, by address */
-    struct glex_peer_ref  *hinted;     /* by the hint in an address; [0] is unused */
-    uint32_t               num_hinted; /* entries, used or not */
-    uint32_t               free_hint;  /* none before it is free */
-    struct glex_peer     **buckets;
-    uint32_t               num_buckets; /* in use */
-    uint32_t               bucket_room; /* allocated */
-    uint32_t               num_peers;
+    struct glex_peer_ref cache[GLEX_PEER_CACHE]; /* found last, by address */
+    struct glex_peer_ref *hinted;                /* by the hint in an address; [0] is unused */
+    uint32_t num_hinted;                         /* entries, used or not */
+    uint32_t free_hint;                          /* none before it is free */
+    struct glex_peer **buckets;
+    uint32_t num_buckets; /* in use */
+    uint32_t bucket_room; /* allocated */
+    uint32_t num_peers;
 };
 
 glex_ret_t glex_peer_init(struct glex_endpoint *ep);
@@ -105,8 +105,7 @@ uint64_t glex_peer_hinted_addr(const struct glex_peer *peer);
 void glex_peer_drop(struct glex_endpoint *ep, struct glex_peer *peer);
 
 /** Executes a request at a peer, by its link. Returns the result of the link's function. */
-typedef int (*glex_peer_post_fn)(struct glex_endpoint *ep, struct glex_peer *peer,
-                                 const void *req);
+typedef int (*glex_peer_post_fn)(struct glex_endpoint *ep, struct glex_peer *peer, const void *req);
 
 /** After GLEX_REQ_PEER_GONE: detach from the peer, and post to the present owner of its address. */
 int glex_peer_post_again(struct glex_endpoint *ep, struct glex_peer *peer, glex_peer_post_fn post,

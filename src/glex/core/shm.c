@@ -21,15 +21,15 @@ bool glex_shm_reaches(struct glex_nic *dev, uint32_t nic_id)
 
 /* An entry that nothing was found for yet: no request matches it. */
 static const uint64_t shm_no_word;
-static struct glex_rmem shm_no_rmem = {
-    .mh = UINT64_MAX, .state = UINT64_MAX, .word = &shm_no_word};
+static struct glex_rmem shm_no_rmem = {.mh = UINT64_MAX, .state = UINT64_MAX, .word = &shm_no_word};
 
 static void shm_say_no_mapping(uint64_t size)
 {
     glex_error("cannot map %llu KiB of a peer's memory: %s%s", (unsigned long long)size / 1024,
                strerror(errno),
                errno == ENOMEM ? "; raise the number of mappings (sysctl vm.max_map_count) or the "
-                                 "limit of address space (ulimit -v)" : "");
+                                 "limit of address space (ulimit -v)" :
+                                 "");
 }
 
 /* Map the peer's base and fill in the peer. */
@@ -163,8 +163,9 @@ static bool shm_reserve_step(struct glex_endpoint *ep, struct glex_peer *peer,
     if (err != 0) {
         if (!peer->storage_failed) {
             glex_warn("a queue of endpoint %llx has storage for %u of its %u entries and gets no "
-                      "more: %s; %s", (unsigned long long)peer->addr, ready, capacity,
-                      strerror(err), glex_segment_reserve_advice(err));
+                      "more: %s; %s",
+                      (unsigned long long)peer->addr, ready, capacity, strerror(err),
+                      glex_segment_reserve_advice(err));
         }
         peer->storage_failed = true;
         return false;
@@ -176,10 +177,9 @@ static bool shm_reserve_step(struct glex_endpoint *ep, struct glex_peer *peer,
 }
 
 /* The number of tries is bounded, whatever others write into the queue's control block. */
-enum glex_ring_ret GLEX_NOINLINE
-glex_shm_claim_grown(struct glex_endpoint *ep, struct glex_peer *peer, struct glex_ring_tx *ring,
-                     uint64_t *tail_p,
-                     enum glex_ring_ret (*claim)(struct glex_ring_tx *, uint64_t *))
+enum glex_ring_ret GLEX_NOINLINE glex_shm_claim_grown(
+    struct glex_endpoint *ep, struct glex_peer *peer, struct glex_ring_tx *ring, uint64_t *tail_p,
+    enum glex_ring_ret (*claim)(struct glex_ring_tx *, uint64_t *))
 {
     enum glex_ring_ret ret = GLEX_RING_NO_STORAGE;
     uint32_t step;
@@ -427,8 +427,8 @@ static int shm_rmem_reach(struct glex_endpoint *ep, struct glex_peer *peer, stru
 {
     int status = glex_shm_rmem_map(ep, peer, rmem);
 
-    return status == GLEX_ERR_STATUS_CONNECTION_NACK && glex_cma_allowed(ep, peer) ?
-               GLEX_REQ_DONE : status;
+    return status == GLEX_ERR_STATUS_CONNECTION_NACK && glex_cma_allowed(ep, peer) ? GLEX_REQ_DONE :
+                                                                                     status;
 }
 
 /* Read a table entry and find the way to its memory. @return As shm_map_region(). */

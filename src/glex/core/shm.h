@@ -16,8 +16,7 @@ struct glex_peer *glex_shm_attach(struct glex_endpoint *ep, uint64_t addr, int *
 void glex_shm_detach(struct glex_endpoint *ep, struct glex_peer *peer);
 static inline bool glex_shm_is_living(struct glex_endpoint *ep, const struct glex_peer *peer)
 {
-    return peer->is_self ||
-           glex_segment_is_living(ep->dev->dirfd, peer->addr, peer->incarnation);
+    return peer->is_self || glex_segment_is_living(ep->dev->dirfd, peer->addr, peer->incarnation);
 }
 
 /**
@@ -36,7 +35,8 @@ static inline enum glex_ring_ret glex_shm_claim(struct glex_endpoint *ep, struct
     enum glex_ring_ret ret = glex_ring_claim(ring, tail_p);
 
     return glex_likely(ret != GLEX_RING_NO_STORAGE) ?
-               ret : glex_shm_claim_grown(ep, peer, ring, tail_p, glex_ring_claim);
+               ret :
+               glex_shm_claim_grown(ep, peer, ring, tail_p, glex_ring_claim);
 }
 
 /** glex_ring_claim_own() of an endpoint's own EQ, likewise. */
@@ -46,7 +46,8 @@ static inline enum glex_ring_ret glex_shm_claim_own(struct glex_endpoint *ep,
     enum glex_ring_ret ret = glex_ring_claim_own(&self->eq, tail_p);
 
     return glex_likely(ret != GLEX_RING_NO_STORAGE) ?
-               ret : glex_shm_claim_grown(ep, self, &self->eq, tail_p, glex_ring_claim_own);
+               ret :
+               glex_shm_claim_grown(ep, self, &self->eq, tail_p, glex_ring_claim_own);
 }
 
 /** glex_ring_claim_always() of a peer's or an endpoint's own EQ, likewise. */
@@ -57,7 +58,8 @@ static inline enum glex_ring_ret glex_shm_claim_always(struct glex_endpoint *ep,
     enum glex_ring_ret ret = glex_ring_claim_always(ring, tail_p);
 
     return glex_likely(ret != GLEX_RING_NO_STORAGE) ?
-               ret : glex_shm_claim_grown(ep, peer, ring, tail_p, glex_ring_claim_always);
+               ret :
+               glex_shm_claim_grown(ep, peer, ring, tail_p, glex_ring_claim_always);
 }
 
 /** A claim that failed: the queue is full, or its owner is gone. `flag` is the request's. */

@@ -263,9 +263,9 @@ static void capture_put(struct glex_endpoint *ep, const struct capture_packet *p
 {
     struct glex_capture *capture = ep->capture;
     uint32_t cookies = packet->cookies * 8, len = cookies + packet->len;
-    uint32_t kept = packet->data == NULL         ? 0
-                    : packet->len < CAPTURE_DATA ? packet->len
-                                                 : CAPTURE_DATA;
+    uint32_t kept = packet->data == NULL       ? 0 :
+                    packet->len < CAPTURE_DATA ? packet->len :
+                                                 CAPTURE_DATA;
     uint8_t *block, *frame, *at;
     struct timespec now;
     uint64_t ns;

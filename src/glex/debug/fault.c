@@ -212,7 +212,8 @@ static int fault_imm_put(struct glex_endpoint *ep, struct glex_peer *peer,
     glex_imm_rdma_req_t copy = *req;
     int status = fault_enter_event(ep, &copy.flag);
 
-    return status != GLEX_REQ_DONE ? status :
+    return status != GLEX_REQ_DONE ?
+               status :
                fault_leave_event(ep, glex_shm_imm_put(ep, peer, &copy), req->flag, copy.flag);
 }
 
@@ -237,7 +238,8 @@ static int fault_rdma(struct glex_endpoint *ep, struct glex_peer *peer, const gl
     glex_rdma_req_t copy = *req;
     int status = fault_enter_event(ep, &copy.flag);
 
-    return status != GLEX_REQ_DONE ? status :
+    return status != GLEX_REQ_DONE ?
+               status :
                fault_leave_event(ep, glex_shm_rdma(ep, peer, &copy, local), req->flag, copy.flag);
 }
 

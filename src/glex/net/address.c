@@ -97,8 +97,8 @@ static bool address_take(const struct ifaddrs *ifa, const char *wanted,
     uint32_t mask = address_ip(ifa->ifa_netmask);
     struct in_addr addr;
 
-    place->ip = inet_pton(AF_INET, wanted, &addr) == 1 ? ntohl(addr.s_addr) :
-                                                         address_ip(ifa->ifa_addr);
+    place->ip =
+        inet_pton(AF_INET, wanted, &addr) == 1 ? ntohl(addr.s_addr) : address_ip(ifa->ifa_addr);
     place->prefix = (uint32_t)__builtin_popcount(mask);
     /* The whole address is the number if the subnet has too many hosts for 24 bits, or is a
      * point-to-point link, whose first host would have the number 0. */
@@ -114,7 +114,8 @@ static void address_say_none(const char *wanted)
 {
     if (strchr(wanted, ':') != NULL) {
         glex_error("GLEX_NET: %s is an IPv6 address; the NIC id of a host is made from an IPv4 "
-                   "address, so give the interface one", wanted);
+                   "address, so give the interface one",
+                   wanted);
         return;
     }
     glex_error("GLEX_NET: there is no interface%s%s with an IPv4 address that is up; `ip -4 addr` "
@@ -131,9 +132,10 @@ static void address_say_choice(const struct ifaddrs *ifa, const struct glex_net_
         other = other->ifa_next;
     }
     if (other != NULL) {
-        glex_log(GLEX_LOG_INFO, "GLEX_NET: takes interface %s, and there are others, as %s; "
-                 "GLEX_NET=%s/SUBNET/BITS chooses the same network on each host", place->interface,
-                 other->ifa_name, glex_env()->net_provider);
+        glex_log(GLEX_LOG_INFO,
+                 "GLEX_NET: takes interface %s, and there are others, as %s; "
+                 "GLEX_NET=%s/SUBNET/BITS chooses the same network on each host",
+                 place->interface, other->ifa_name, glex_env()->net_provider);
     }
 }
 
@@ -160,7 +162,8 @@ static glex_ret_t address_find(struct glex_net_place *place)
     freeifaddrs(list);
     if (!has_number) {
         glex_error("GLEX_NET: the address of %s is the number of its subnet, and no host can have "
-                   "it", place->interface);
+                   "it",
+                   place->interface);
     }
     return ifa != NULL && has_number ? GLEX_SUCCESS : GLEX_INVALID_PARAM;
 }
@@ -237,14 +240,16 @@ static glex_ret_t address_find_key(struct glex_net_place *place)
     const char *key = getenv("GLEX_NET_KEY"), *file = getenv("GLEX_NET_KEY_FILE");
 
     if (key != NULL && strcmp(key, "none") == 0) {
-        glex_warn("GLEX_NET_KEY=none: everybody who reaches a port of this process, other users of "
-                  "this machine included, can send to it, and read and write its registered memory");
+        glex_warn(
+            "GLEX_NET_KEY=none: everybody who reaches a port of this process, other users of "
+            "this machine included, can send to it, and read and write its registered memory");
         return GLEX_SUCCESS;
     }
     if (key != NULL) {
         if (!address_key_digits(key, place)) {
             glex_error("GLEX_NET_KEY: must be 32 to %u hexadecimal digits, for instance of "
-                       "`openssl rand -hex 16`, or none", 2 * GLEX_NET_KEY_MAX);
+                       "`openssl rand -hex 16`, or none",
+                       2 * GLEX_NET_KEY_MAX);
             return GLEX_INVALID_PARAM;
         }
         return GLEX_SUCCESS;
@@ -296,8 +301,8 @@ static glex_ret_t address_load(struct glex_net_place *place)
     place->module = handle != NULL ? dlsym(handle, "glex_net_module") : NULL;
     if (place->module == NULL || place->module->version != GLEX_NET_ENGINE_VERSION) {
         glex_error("GLEX_NET: cannot load %s: %s; it comes with openglex where it was built with "
-                   "libfabric", path,
-                   place->module == NULL ? dlerror() : "it is of another version of libglex");
+                   "libfabric",
+                   path, place->module == NULL ? dlerror() : "it is of another version of libglex");
         return GLEX_INVALID_PARAM;
     }
     if (!place->module->probe(glex_env()->net_provider, place->ip, why, sizeof(why))) {

@@ -30,7 +30,7 @@ struct glex_net_frame {
 
 /* The engine's memory for a frame. */
 struct glex_net_buffer {
-    char    *data;
+    char *data;
     uint32_t len; /* of it that is used, of GLEX_NET_FRAME_MAX */
 };
 
@@ -47,12 +47,12 @@ struct glex_net_engine;
 
 /* The link's view of a connection. */
 struct glex_net_conn {
-    void    *user;      /* argument of the link's functions; NULL: no function is called */
+    void *user;         /* argument of the link's functions; NULL: no function is called */
     uint64_t addr;      /* the peer's */
     uint64_t epoch;     /* the link's number of the epoch that it belongs to */
     uint32_t in_flight; /* frames that were sent and are not yet with the network */
-    bool     up;        /* frames can be sent; not any more once the peer is known to close */
-    bool     down;      /* one of the two sides closes it */
+    bool up;            /* frames can be sent; not any more once the peer is known to close */
+    bool down;          /* one of the two sides closes it */
 };
 
 /* Functions of the link that an engine calls, only in progress(). */
@@ -78,15 +78,15 @@ struct glex_net_calls {
 
 struct glex_net_params {
     const char *provider; /* of libfabric */
-    uint32_t    ip;       /* of the interface, in host byte order */
-    uint64_t    addr;     /* of the endpoint */
-    int         listen_fd; /* bound and listening; the engine owns it, whatever open() returns */
-    uint8_t     key[GLEX_NET_KEY_MAX];
-    uint32_t    key_len; /* 0: every peer may connect */
-    uint32_t    timeout_ms; /* time after which a silent peer counts as gone */
-    uint64_t   *denied; /* counts peers without proof of the key */
+    uint32_t ip;          /* of the interface, in host byte order */
+    uint64_t addr;        /* of the endpoint */
+    int listen_fd;        /* bound and listening; the engine owns it, whatever open() returns */
+    uint8_t key[GLEX_NET_KEY_MAX];
+    uint32_t key_len;    /* 0: every peer may connect */
+    uint32_t timeout_ms; /* time after which a silent peer counts as gone */
+    uint64_t *denied;    /* counts peers without proof of the key */
     const struct glex_net_calls *calls;
-    void       *arg; /* of accept() */
+    void *arg; /* of accept() */
 };
 
 /* The symbol `glex_net_module` of the module. */

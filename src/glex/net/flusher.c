@@ -25,21 +25,20 @@
 #define FLUSHER_MAX_NS 8000000l
 
 struct flusher {
-    pthread_mutex_t  lock;
-    pthread_cond_t   changed;
-    pthread_t        thread;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    pthread_t thread;
     LIST_HEAD(, glex_net) nets;
-    long             pause_ns; /* before the next look */
-    uintptr_t        number; /* of the thread that is to run; another one ends */
-    bool             running, refused; /* refused: the thread could not be made */
-    bool             wanted; /* some frames wait. Read without the lock. */
+    long pause_ns;         /* before the next look */
+    uintptr_t number;      /* of the thread that is to run; another one ends */
+    bool running, refused; /* refused: the thread could not be made */
+    bool wanted;           /* some frames wait. Read without the lock. */
 };
 
 #define FLUSHER_INITIAL                                                                            \
-    {                                                                                              \
-        .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER,                    \
-        .pause_ns = FLUSHER_MIN_NS                                                                 \
-    }
+    {.lock = PTHREAD_MUTEX_INITIALIZER,                                                            \
+     .changed = PTHREAD_COND_INITIALIZER,                                                          \
+     .pause_ns = FLUSHER_MIN_NS}
 
 static struct flusher flusher = FLUSHER_INITIAL;
 
@@ -49,7 +48,8 @@ static bool flusher_send(struct glex_net *net)
     struct net_side *side;
     bool sent = true;
 
-    TAILQ_FOREACH(side, &net->work, work) {
+    TAILQ_FOREACH(side, &net->work, work)
+    {
         if (side->frame != NULL && side->conn != NULL && side->conn->up) {
             sent &= net_side_send(side);
             flusher.pause_ns = FLUSHER_MIN_NS;
@@ -86,7 +86,8 @@ static void flusher_turn(void)
 
     flusher.pause_ns = flusher.pause_ns < FLUSHER_MAX_NS ? 2 * flusher.pause_ns : FLUSHER_MAX_NS;
     __atomic_store_n(&flusher.wanted, false, __ATOMIC_SEQ_CST); /* see net_flusher_wake() */
-    LIST_FOREACH(net, &flusher.nets, entry) {
+    LIST_FOREACH(net, &flusher.nets, entry)
+    {
         more |= flusher_look(net);
     }
     if (more) {
@@ -130,7 +131,8 @@ static void flusher_start(void)
     flusher.refused = err != 0;
     if (err != 0) {
         glex_warn("cannot make a thread: %s; messages to other hosts may wait for the program's "
-                  "next call", strerror(err));
+                  "next call",
+                  strerror(err));
     }
 }
 

@@ -124,8 +124,8 @@ static void net_say_silent(const struct net_peer *peer, enum glex_net_end why)
              "host %s %s: %u requests to endpoint %llx fail%s",
              inet_ntop(AF_INET, &ip, host, sizeof(host)),
              why == GLEX_NET_END_SILENT ? "has not answered for GLEX_NET_TIMEOUT" :
-                                          "cannot be reached", peer->tail - peer->acked,
-             (unsigned long long)peer->base.addr,
+                                          "cannot be reached",
+             peer->tail - peer->acked, (unsigned long long)peer->base.addr,
              net->warned ? "" : "; GLEX_LOG=info shows all such");
     net->warned = true;
 }
@@ -330,8 +330,7 @@ static bool net_on_replies(struct net_peer *peer, const char *frame, size_t len)
     return true;
 }
 
-static void net_peer_receive(struct net_side *side, const struct glex_net_frame *frame,
-                             size_t len)
+static void net_peer_receive(struct net_side *side, const struct glex_net_frame *frame, size_t len)
 {
     struct net_peer *peer = net_peer_of(side);
     struct glex_net *net = peer->side.ep->net;
@@ -341,7 +340,8 @@ static void net_peer_receive(struct net_side *side, const struct glex_net_frame 
         frame->requests - peer->acked > peer->wire - peer->acked ||
         frame->bytes - peer->bytes_acked > peer->bytes_sent - peer->bytes_acked) {
         glex_error("endpoint %llx answers what makes no sense: the connection is closed; are both "
-                   "sides of the same version of libglex?", (unsigned long long)peer->base.addr);
+                   "sides of the same version of libglex?",
+                   (unsigned long long)peer->base.addr);
         net->module->disconnect(peer->side.conn);
         net_side_cleanup(&peer->side);
         net_peer_end(side, GLEX_NET_END_DENIED);
@@ -551,9 +551,9 @@ static int net_coll(struct glex_endpoint *ep, struct glex_peer *base,
         .op = put ? NET_OP_PUT : NET_OP_COLL,
         .flags = net_flags(desc->flag),
         .status = (uint16_t)((uint32_t)(desc->flag & GLEX_COLL_AT_TARGET) >> NET_COLL_SHIFT |
-                             (put                               ? NET_COLL_PUT
-                              : desc->kind == GLEX_COLL_IMM_PUT ? NET_COLL_IMM_PUT
-                                                                : 0)),
+                             (put                             ? NET_COLL_PUT :
+                              desc->kind == GLEX_COLL_IMM_PUT ? NET_COLL_IMM_PUT :
+                                                                0)),
         .len = put && !(desc->flag & GLEX_COLL_WITH_DATA) ? 0 : desc->len,
         .key = desc->rmt_key,
         .offset = desc->rmt_offset,
@@ -576,9 +576,9 @@ static bool net_peer_connect(struct net_peer *peer, uint32_t ip)
     struct glex_net *net = epoch->ep->net;
 
     net_epoch_begin(epoch);
-    peer->side.conn = net->module->connect(net->engine, ip, glex_net_port(addr.ep_num), addr.v,
-                                           epoch->from != NULL ? epoch->from->side.conn : NULL,
-                                           &peer->side);
+    peer->side.conn =
+        net->module->connect(net->engine, ip, glex_net_port(addr.ep_num), addr.v,
+                             epoch->from != NULL ? epoch->from->side.conn : NULL, &peer->side);
     if (peer->side.conn == NULL) {
         return false;
     }
@@ -595,8 +595,8 @@ static struct glex_peer *net_peer_attach(struct glex_endpoint *ep, uint64_t addr
     struct net_peer *peer;
 
     if (net == NULL || ip == 0 || ep_addr.ep_num > glex_net_max_num()) {
-        *status_p = net == NULL || ip == 0 ? GLEX_ERR_STATUS_DEST_HOST_DEAD :
-                                             GLEX_ERR_STATUS_DEST_VP_STOP;
+        *status_p =
+            net == NULL || ip == 0 ? GLEX_ERR_STATUS_DEST_HOST_DEAD : GLEX_ERR_STATUS_DEST_VP_STOP;
         return NULL;
     }
     *status_p = GLEX_ERR_STATUS_CONNECTION_NACK;

@@ -57,24 +57,24 @@ struct net_kind {
 
 /* One direction of a connection: the frames that we send. First member of peers and sources. */
 struct net_side {
-    const struct net_kind  *kind;
-    struct glex_endpoint   *ep;
-    struct glex_net_conn   *conn;  /* NULL: it has ended */
-    struct glex_net_entry  *entry; /* what glex_info shows */
+    const struct net_kind *kind;
+    struct glex_endpoint *ep;
+    struct glex_net_conn *conn;    /* NULL: it has ended */
+    struct glex_net_entry *entry;  /* what glex_info shows */
     struct glex_net_buffer *frame; /* being filled, or NULL */
-    TAILQ_ENTRY(net_side)   work; /* in the list of this name, if `listed` */
-    LIST_ENTRY(net_side)    open; /* likewise, if `opened` */
-    bool                    listed, opened;
-    bool                    was_up; /* of a peer: it is counted in net_peers */
-    bool                    ask;    /* the next frame asks for an acknowledgement */
-    bool                    asked;  /* a frame did, and no reply has come since */
-    bool                    tell;   /* the next frame is wanted soon, though it is empty */
+    TAILQ_ENTRY(net_side) work;    /* in the list of this name, if `listed` */
+    LIST_ENTRY(net_side) open;     /* likewise, if `opened` */
+    bool listed, opened;
+    bool was_up; /* of a peer: it is counted in net_peers */
+    bool ask;    /* the next frame asks for an acknowledgement */
+    bool asked;  /* a frame did, and no reply has come since */
+    bool tell;   /* the next frame is wanted soon, though it is empty */
 };
 
 /* What an RDMA request names on our side. */
 struct net_local {
-    uint64_t     mh;
-    uint32_t     offset;
+    uint64_t mh;
+    uint32_t offset;
     glex_event_t evt; /* where NET_FLAG_ASK is set */
 };
 
@@ -82,11 +82,11 @@ struct net_local {
 struct net_request {
     struct net_record record; /* as it travels; of a put: what its pieces have in common. A
                                  collective one becomes NET_OP_COLL once they are on the wire. */
-    struct net_local  local;
-    uint32_t          pos;    /* bytes of a put on the wire, of a get that came */
-    int16_t           status; /* GLEX_REQ_DONE, or an enum glex_err_req_status */
-    bool              done;   /* of a get: all its data came, or it was refused */
-    uint8_t           data[GLEX_MP_DATA_LEN];
+    struct net_local local;
+    uint32_t pos;   /* bytes of a put on the wire, of a get that came */
+    int16_t status; /* GLEX_REQ_DONE, or an enum glex_err_req_status */
+    bool done;      /* of a get: all its data came, or it was refused */
+    uint8_t data[GLEX_MP_DATA_LEN];
 };
 
 /* The present connection with an address, for both directions: see epoch.c. It stays while the
@@ -94,85 +94,85 @@ struct net_request {
 struct net_epoch {
     LIST_ENTRY(net_epoch) entry;
     struct glex_endpoint *ep;
-    uint64_t              addr;
-    uint64_t              own, peer; /* its number here; at the peer. 0: none; not known */
-    uint64_t              asked;     /* the number that the program knows; 0: it never asked */
-    struct net_peer      *to;        /* whose connection has not ended, or NULL */
-    struct net_source    *from;      /* likewise */
+    uint64_t addr;
+    uint64_t own, peer;      /* its number here; at the peer. 0: none; not known */
+    uint64_t asked;          /* the number that the program knows; 0: it never asked */
+    struct net_peer *to;     /* whose connection has not ended, or NULL */
+    struct net_source *from; /* likewise */
 };
 
 LIST_HEAD(net_epochs, net_epoch);
 
 /* A peer that we send requests to. */
 struct net_peer {
-    struct glex_peer   base; /* first; of it only what all links have in common */
-    struct net_side    side;
-    struct net_epoch  *epoch;
+    struct glex_peer base; /* first; of it only what all links have in common */
+    struct net_side side;
+    struct net_epoch *epoch;
     struct net_request *requests; /* NET_WINDOW of them */
-    uint32_t           head, wire, tail; /* oldest; next to go on the wire; next to post */
-    uint32_t           acked; /* requests before it were carried out, or refused */
-    uint64_t           bytes_sent, bytes_acked;
-    uint64_t           posted_ns; /* when a request was last to be posted */
+    uint32_t head, wire, tail;    /* oldest; next to go on the wire; next to post */
+    uint32_t acked;               /* requests before it were carried out, or refused */
+    uint64_t bytes_sent, bytes_acked;
+    uint64_t posted_ns; /* when a request was last to be posted */
 };
 
 /* What we owe to a source. */
 struct net_reply {
-    uint8_t           op;      /* NET_OP_DATA, NET_OP_REFUSED, or NET_REPLY_EVENT of target.c */
-    uint16_t          status;  /* of NET_OP_REFUSED */
-    uint32_t          request; /* its number */
-    uint32_t          pos;     /* bytes of a get's data that are in frames */
-    struct net_record get;     /* what asked for them */
+    uint8_t op;            /* NET_OP_DATA, NET_OP_REFUSED, or NET_REPLY_EVENT of target.c */
+    uint16_t status;       /* of NET_OP_REFUSED */
+    uint32_t request;      /* its number */
+    uint32_t pos;          /* bytes of a get's data that are in frames */
+    struct net_record get; /* what asked for them */
 };
 
 /* A frame, or the rest of one, that waits for room in one of our queues. */
 struct net_held {
     STAILQ_ENTRY(net_held) entry;
-    size_t                 len, pos, frame_len;
-    char                   data[];
+    size_t len, pos, frame_len;
+    char data[];
 };
 
 /* A peer that sends us requests. */
 struct net_source {
-    struct net_side         side;     /* first */
-    struct net_epoch       *epoch;    /* of its address */
-    uint64_t                number;   /* of the epoch that it belongs to */
-    LIST_ENTRY(net_source)  left;     /* in net->left, if `is_left` */
-    bool                    is_left;  /* its epoch is over, and some of its requests still wait */
-    uint32_t                requests; /* carried out or refused */
-    uint32_t                told_requests;
-    uint64_t                bytes, told_bytes; /* of frames that were taken */
-    int                     put_status; /* of the put whose pieces are coming */
-    uint64_t                coll_step;  /* how far a collective request is that waits for room */
-    STAILQ_HEAD(, net_held) held;       /* in the order of coming */
-    struct net_reply       *replies;    /* NET_REPLIES of them */
-    uint32_t                reply_head, reply_tail;
+    struct net_side side;        /* first */
+    struct net_epoch *epoch;     /* of its address */
+    uint64_t number;             /* of the epoch that it belongs to */
+    LIST_ENTRY(net_source) left; /* in net->left, if `is_left` */
+    bool is_left;                /* its epoch is over, and some of its requests still wait */
+    uint32_t requests;           /* carried out or refused */
+    uint32_t told_requests;
+    uint64_t bytes, told_bytes;   /* of frames that were taken */
+    int put_status;               /* of the put whose pieces are coming */
+    uint64_t coll_step;           /* how far a collective request is that waits for room */
+    STAILQ_HEAD(, net_held) held; /* in the order of coming */
+    struct net_reply *replies;    /* NET_REPLIES of them */
+    uint32_t reply_head, reply_tail;
 };
 
 struct glex_net {
-    pthread_mutex_t               lock;  /* of all below, and of sides: see flusher.c. Recursive. */
-    LIST_ENTRY(glex_net)          entry; /* flusher.c */
-    bool                          waits; /* frames wait for the flusher */
-    bool                          called; /* by its owner since the flusher looked */
+    pthread_mutex_t lock;       /* of all below, and of sides: see flusher.c. Recursive. */
+    LIST_ENTRY(glex_net) entry; /* flusher.c */
+    bool waits;                 /* frames wait for the flusher */
+    bool called;                /* by its owner since the flusher looked */
     const struct glex_net_module *module;
-    struct glex_net_engine       *engine;
-    TAILQ_HEAD(, net_side)        work; /* sides with something to do */
-    LIST_HEAD(, net_side)         open; /* sides that may be busy: see net_is_busy() */
-    struct net_epochs             epochs[NET_EPOCH_BUCKETS];
-    LIST_HEAD(, net_source)       left;
-    uint64_t                      num_epochs; /* begun so far */
-    uint32_t                      pending; /* requests of all peers that have not ended */
-    uint32_t                      misses;  /* turns in a row that brought nothing */
-    bool                          busy;    /* in progress(): an exit() in a signal handler that
+    struct glex_net_engine *engine;
+    TAILQ_HEAD(, net_side) work; /* sides with something to do */
+    LIST_HEAD(, net_side) open;  /* sides that may be busy: see net_is_busy() */
+    struct net_epochs epochs[NET_EPOCH_BUCKETS];
+    LIST_HEAD(, net_source) left;
+    uint64_t num_epochs; /* begun so far */
+    uint32_t pending;    /* requests of all peers that have not ended */
+    uint32_t misses;     /* turns in a row that brought nothing */
+    bool busy;           /* in progress(): an exit() in a signal handler that
                                             * interrupted it leaves the network alone */
-    bool                          wants_room; /* in a queue of the endpoint, at the last turn */
-    bool                          paused;
-    bool                          armed;   /* by arm(), and not disarmed since */
-    bool                          warned;  /* of a host that does not answer */
-    bool                          warned_of_address; /* of a host with another address */
-    struct glex_net_entry        *entries; /* in the segment */
-    uint32_t                      num_entries, entries_ready; /* used; with storage */
-    uint16_t                      places[NET_PLACES]; /* 1 and more: an entry's index, and 1 */
-    struct glex_net_entry         nowhere; /* of peers that find no place there */
+    bool wants_room;     /* in a queue of the endpoint, at the last turn */
+    bool paused;
+    bool armed;                          /* by arm(), and not disarmed since */
+    bool warned;                         /* of a host that does not answer */
+    bool warned_of_address;              /* of a host with another address */
+    struct glex_net_entry *entries;      /* in the segment */
+    uint32_t num_entries, entries_ready; /* used; with storage */
+    uint16_t places[NET_PLACES];         /* 1 and more: an entry's index, and 1 */
+    struct glex_net_entry nowhere;       /* of peers that find no place there */
 };
 
 /** Which request of glex.h a record is, or is a reply to. */
@@ -186,9 +186,9 @@ static inline enum glex_coll_kind net_kind(const struct net_record *record)
     case NET_OP_GET:
         return GLEX_COLL_GET;
     case NET_OP_COLL:
-        return (record->status & NET_COLL_PUT)       ? GLEX_COLL_PUT
-               : (record->status & NET_COLL_IMM_PUT) ? GLEX_COLL_IMM_PUT
-                                                     : GLEX_COLL_MP;
+        return (record->status & NET_COLL_PUT)     ? GLEX_COLL_PUT :
+               (record->status & NET_COLL_IMM_PUT) ? GLEX_COLL_IMM_PUT :
+                                                     GLEX_COLL_MP;
     default:
         return GLEX_COLL_IMM_PUT;
     }
@@ -208,7 +208,7 @@ static inline struct glex_net *net_lock(struct glex_net *net)
 }
 
 /** Lock the network of an endpoint until the end of the block. */
-#define NET_LOCKED(ep)                                                                            \
+#define NET_LOCKED(ep)                                                                             \
     struct glex_net *locked_net __attribute__((cleanup(net_unlock), unused)) = net_lock((ep)->net)
 
 /* ---- flusher.c ------------------------------------------------------------------------------- */
@@ -234,7 +234,7 @@ bool net_arm(struct glex_net *net);
 struct glex_net_entry *net_entry(struct glex_endpoint *ep, uint64_t addr);
 
 /** Tools read the entries, so a store must not be torn. Only the owner writes its entries. */
-#define NET_ENTRY_SET(entry, name, value) \
+#define NET_ENTRY_SET(entry, name, value)                                                          \
     __atomic_store_n(&(entry)->name, (value), __ATOMIC_RELAXED)
 #define NET_ENTRY_ADD(entry, name, n) NET_ENTRY_SET(entry, name, (entry)->name + (n))
 
@@ -243,7 +243,8 @@ static inline bool net_leaves_frames(const struct glex_net *net)
 {
     const struct net_side *side;
 
-    TAILQ_FOREACH(side, &net->work, work) {
+    TAILQ_FOREACH(side, &net->work, work)
+    {
         if (side->frame != NULL) {
             return true;
         }

@@ -35,8 +35,8 @@ static bool net_comes_from(struct glex_endpoint *ep, uint64_t addr, uint32_t ip)
     }
     glex_log(ep->net->warned_of_address ? GLEX_LOG_INFO : GLEX_LOG_ERROR,
              "endpoint %llx of host %s connects from the address %s: refused; is there NAT between "
-             "the hosts, or has the host another address or netmask?", (unsigned long long)addr,
-             net_ip_text(wanted, text[0]), net_ip_text(ip, text[1]));
+             "the hosts, or has the host another address or netmask?",
+             (unsigned long long)addr, net_ip_text(wanted, text[0]), net_ip_text(ip, text[1]));
     ep->net->warned_of_address = true;
     return false;
 }
@@ -210,7 +210,8 @@ static void net_drop_sources(struct glex_net *net)
     uint32_t i;
 
     for (i = 0; i < NET_EPOCH_BUCKETS; i++) {
-        LIST_FOREACH(epoch, &net->epochs[i], entry) {
+        LIST_FOREACH(epoch, &net->epochs[i], entry)
+        {
             if (epoch->from != NULL) {
                 net_epoch_lost_from(epoch, false);
             }

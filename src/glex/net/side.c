@@ -22,8 +22,10 @@ static bool net_grow_entries(struct glex_endpoint *ep)
         return false;
     }
     fd = glex_segment_reopen(ep->dev->dirfd, seg);
-    err = fd < 0 ? errno : glex_segment_reserve(fd, 0, off + net->entries_ready *
-                                                sizeof(struct glex_net_entry), GLEX_NET_STEP_SIZE);
+    err = fd < 0 ?
+              errno :
+              glex_segment_reserve(fd, 0, off + net->entries_ready * sizeof(struct glex_net_entry),
+                                   GLEX_NET_STEP_SIZE);
     if (fd >= 0) {
         close(fd);
     }

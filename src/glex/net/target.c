@@ -143,8 +143,8 @@ static int net_domain_memory(const struct glex_endpoint *domain, const struct ne
         glex_mem_range(&domain->mem, record->mh, UINT64_MAX, 0, 0, need) == NULL) {
         return GLEX_ERR_STATUS_MMT;
     }
-    *ptr_p = glex_mem_range(&domain->mem, record->mh, UINT64_MAX, record->offset, record->total,
-                            need);
+    *ptr_p =
+        glex_mem_range(&domain->mem, record->mh, UINT64_MAX, record->offset, record->total, need);
     return *ptr_p != NULL ? GLEX_REQ_DONE : GLEX_ERR_STATUS_ATT;
 }
 
@@ -185,8 +185,8 @@ static int net_on_immediate(struct net_source *source, struct glex_peer *self,
     if (record->len > GLEX_EVENT_DATA_LEN) {
         return NET_BAD;
     }
-    return record->op == NET_OP_EVENT ? glex_shm_post_event(source->side.ep, self, &req)
-                                      : glex_shm_imm_put(source->side.ep, self, &req);
+    return record->op == NET_OP_EVENT ? glex_shm_post_event(source->side.ep, self, &req) :
+                                        glex_shm_imm_put(source->side.ep, self, &req);
 }
 
 static int net_on_put(struct net_source *source, struct glex_peer *self,
@@ -211,8 +211,8 @@ static int net_on_put(struct net_source *source, struct glex_peer *self,
     }
     status = source->put_status;
     if (status == GLEX_REQ_DONE && (record->flags & NET_FLAG_REMOTE_EVT)) {
-        status = glex_shm_event(source->side.ep, self, &event, net_request_flags(record), NULL, 0,
-                                0);
+        status =
+            glex_shm_event(source->side.ep, self, &event, net_request_flags(record), NULL, 0, 0);
     }
     if (status != GLEX_REQ_BUSY) {
         source->put_status = GLEX_REQ_DONE;
@@ -256,8 +256,7 @@ static int net_on_get(struct net_source *source, struct glex_peer *self,
 
 /* A collective request. What it counts for is carried on by our next idle poll, as if a neighbour
  * had brought it: here we are in the midst of the network's turn. */
-static int net_on_coll(struct net_source *source, const struct net_record *record,
-                       const char *data)
+static int net_on_coll(struct net_source *source, const struct net_record *record, const char *data)
 {
     struct glex_coll_desc desc = {
         .flag = net_request_flags(record) | (record->status & NET_COLL_FLAGS) << NET_COLL_SHIFT,
@@ -276,8 +275,7 @@ static int net_on_coll(struct net_source *source, const struct net_record *recor
     }
     glex_copy_small(desc.data, data, record->len);
     if (status == GLEX_REQ_DONE) {
-        status = glex_coll_receive(source->side.ep, source->epoch->addr, &desc,
-                                   &source->coll_step);
+        status = glex_coll_receive(source->side.ep, source->epoch->addr, &desc, &source->coll_step);
     }
     if (status != GLEX_REQ_BUSY) {
         source->put_status = GLEX_REQ_DONE;
@@ -333,8 +331,8 @@ static int net_do_record(struct net_source *source, const struct net_record *rec
         if (reply == NULL) {
             return NET_BAD;
         }
-        reply->status = status == GLEX_REQ_PEER_GONE ? GLEX_ERR_STATUS_DEST_VP_STOP :
-                                                       (uint16_t)status;
+        reply->status =
+            status == GLEX_REQ_PEER_GONE ? GLEX_ERR_STATUS_DEST_VP_STOP : (uint16_t)status;
     }
     if (record->op != NET_OP_PUT || (record->flags & NET_FLAG_LAST)) {
         source->requests++;
@@ -376,7 +374,8 @@ static int net_do_records(struct net_source *source, const char *frame, size_t l
 static void net_source_bad(struct net_source *source)
 {
     glex_error("endpoint %llx sends what makes no sense: the connection is closed; are both sides "
-               "of the same version of libglex?", (unsigned long long)source->epoch->addr);
+               "of the same version of libglex?",
+               (unsigned long long)source->epoch->addr);
     if (source->side.conn != NULL) {
         source->side.ep->net->module->disconnect(source->side.conn);
         net_source_lost(source, GLEX_NET_END_DENIED);
@@ -541,9 +540,9 @@ static void net_source_go_on(struct net_side *side)
     }
     while (sent && source->reply_head != source->reply_tail) {
         reply = &source->replies[source->reply_head % NET_REPLIES];
-        sent = reply->op == NET_OP_DATA      ? net_send_piece(source, reply)
-               : reply->op == NET_REPLY_EVENT ? net_reply_event(source, reply)
-                                              : net_send_refusal(source, reply);
+        sent = reply->op == NET_OP_DATA     ? net_send_piece(source, reply) :
+               reply->op == NET_REPLY_EVENT ? net_reply_event(source, reply) :
+                                              net_send_refusal(source, reply);
     }
     if (side->frame == NULL && net_is_to_tell(source)) {
         (void)net_side_room(side, 0);

@@ -44,15 +44,15 @@ enum net_coll {
 #define NET_FRAME_ASK 1u
 
 struct net_record {
-    uint8_t  op;     /* of enum net_op */
-    uint8_t  flags;  /* of enum net_flag */
+    uint8_t op;      /* of enum net_op */
+    uint8_t flags;   /* of enum net_flag */
     uint16_t status; /* of NET_OP_REFUSED: glex_err_req_status; of NET_OP_COLL: enum net_coll */
     uint32_t len;    /* of the data behind this header, which is padded to 8 bytes */
     uint32_t key;    /* of the target endpoint */
     uint32_t offset; /* of the request, in the registration */
     uint64_t mh;
-    uint32_t total; /* of the request */
-    uint32_t pos;   /* of this piece; in replies: within the get */
+    uint32_t total;     /* of the request */
+    uint32_t pos;       /* of this piece; in replies: within the get */
     uint64_t cookie[2]; /* of the event; in replies [0] is the request's number */
 };
 

@@ -19,14 +19,14 @@
 #define CONTROL_MAX_UNPROVEN 256u
 #define CONTROL_PROOF_NS     1000000000ull
 /* How often one that the peer dropped before we were connected is made again. */
-#define CONTROL_MAX_DROPPED  16u
+#define CONTROL_MAX_DROPPED 16u
 /* How long what is on its way may still come after the control connection was closed. */
-#define CONTROL_CLOSING_NS   1000000000ull
+#define CONTROL_CLOSING_NS 1000000000ull
 /* How long none is accepted: where there is no descriptor; where there are enough without proof. */
-#define CONTROL_DEAF_NS      100000000ull
-#define CONTROL_FULL_NS      1000000ull
-#define CONTROL_EVENTS       32
-#define CONTROL_BACKLOG      1024
+#define CONTROL_DEAF_NS 100000000ull
+#define CONTROL_FULL_NS 1000000ull
+#define CONTROL_EVENTS  32
+#define CONTROL_BACKLOG 1024
 
 /* ---- sending --------------------------------------------------------------------------------- */
 
@@ -48,9 +48,10 @@ static void control_send_hello(struct engine_conn *conn)
 
 static bool control_send_proof(struct engine_conn *conn)
 {
-    struct control_proof proof = {
-        .from = conn->engine->params.addr, .to = conn->base.addr, .id = conn->id,
-        .epoch = conn->base.epoch};
+    struct control_proof proof = {.from = conn->engine->params.addr,
+                                  .to = conn->base.addr,
+                                  .id = conn->id,
+                                  .epoch = conn->base.epoch};
 
     memcpy(proof.nonce, conn->nonce_connect, CONTROL_NONCE);
     return engine_mac(conn, 'C', &proof, offsetof(struct control_proof, mac), proof.mac) &&
@@ -59,9 +60,8 @@ static bool control_send_proof(struct engine_conn *conn)
 
 static void control_send_welcome(struct engine_conn *conn)
 {
-    struct control_welcome welcome = {.id = conn->id,
-                                      .epoch = conn->base.epoch,
-                                      .len = (uint32_t)conn->engine->address_len};
+    struct control_welcome welcome = {
+        .id = conn->id, .epoch = conn->base.epoch, .len = (uint32_t)conn->engine->address_len};
 
     memcpy(welcome.fabric, conn->engine->address, conn->engine->address_len);
     if (!engine_mac(conn, 'W', &welcome, offsetof(struct control_welcome, mac), welcome.mac) ||
@@ -77,8 +77,10 @@ static void control_denied(struct engine_conn *conn, const char *what)
     struct glex_net_engine *engine = conn->engine;
 
     if (engine_deny(engine) == 0) {
-        engine_log(engine, false, "%s: the connection is refused, as all such from now on; all "
-                   "processes of a job need the same GLEX_NET_KEY and version of openglex", what);
+        engine_log(engine, false,
+                   "%s: the connection is refused, as all such from now on; all "
+                   "processes of a job need the same GLEX_NET_KEY and version of openglex",
+                   what);
     }
     engine_conn_end(conn, GLEX_NET_END_DENIED);
 }
@@ -168,8 +170,7 @@ static void control_on_welcome(struct engine_conn *conn)
     struct control_welcome welcome;
 
     memcpy(&welcome, conn->in, sizeof(welcome));
-    if (!engine_is_proof(conn, 'W', &welcome, offsetof(struct control_welcome, mac),
-                          welcome.mac) ||
+    if (!engine_is_proof(conn, 'W', &welcome, offsetof(struct control_welcome, mac), welcome.mac) ||
         welcome.len != conn->engine->address_len) {
         control_denied(conn, "a peer answers without proof of the job's key");
         return;
@@ -229,8 +230,8 @@ static void control_on_end(struct engine_conn *conn, int err)
     bool closed = err == 0 || err == ECONNRESET || err == EPIPE;
 
     if (conn->state == CONN_CONNECTING) {
-        engine_conn_end(conn, err == ECONNREFUSED ? GLEX_NET_END_REFUSED :
-                                                    GLEX_NET_END_UNREACHABLE);
+        engine_conn_end(conn,
+                        err == ECONNREFUSED ? GLEX_NET_END_REFUSED : GLEX_NET_END_UNREACHABLE);
     } else if (!closed) {
         engine_conn_end(conn, GLEX_NET_END_SILENT);
     } else if (conn->state == CONN_WAIT_WELCOME && err == 0 && control_had_proof(conn)) {
@@ -341,8 +342,10 @@ bool engine_control_connect(struct engine_conn *conn, uint32_t ip, uint16_t port
     (void)setsockopt(conn->fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &one, sizeof(one));
     if (bind(conn->fd, (struct sockaddr *)&from, sizeof(from)) != 0) {
         engine_log(conn->engine, true, "cannot connect from the address of this endpoint: %s%s",
-                   strerror(errno), errno == EADDRNOTAVAIL ?
-                   "; the host has another address since the device was opened" : "");
+                   strerror(errno),
+                   errno == EADDRNOTAVAIL ?
+                       "; the host has another address since the device was opened" :
+                       "");
         return false;
     }
     conn->ip = ip;
@@ -379,7 +382,8 @@ static struct engine_conn *control_oldest(const struct glex_net_engine *engine)
 {
     struct engine_conn *conn, *oldest = NULL;
 
-    LIST_FOREACH(conn, &engine->going, entry) {
+    LIST_FOREACH(conn, &engine->going, entry)
+    {
         if (conn->state == CONN_WAIT_PROOF) {
             oldest = conn; /* new ones are at the front */
         }
@@ -400,8 +404,8 @@ static bool control_has_room(const struct glex_net_engine *engine)
         return true;
     }
     oldest = control_oldest(engine);
-    return oldest == NULL || engine_now_ns() >= oldest->deadline - control_timeout_ns(engine) +
-                                                    CONTROL_PROOF_NS;
+    return oldest == NULL ||
+           engine_now_ns() >= oldest->deadline - control_timeout_ns(engine) + CONTROL_PROOF_NS;
 }
 
 static void control_drop_oldest(struct glex_net_engine *engine)
@@ -493,14 +497,15 @@ static void control_deadlines(struct glex_net_engine *engine)
         engine->deaf_until = 0;
         control_hear(engine, true);
     }
-    LIST_FOREACH(conn, &engine->going, entry) {
+    LIST_FOREACH(conn, &engine->going, entry)
+    {
         if (conn->state == CONN_DROPPED) {
             control_dropped(conn);
         }
         if (conn->deadline != 0 && now >= conn->deadline && conn->state != CONN_CLOSED) {
-            engine_conn_end(conn, conn->state == CONN_CLOSING      ? GLEX_NET_END_CLOSED
-                                  : conn->state == CONN_WAIT_PROOF ? GLEX_NET_END_DENIED
-                                                                   : GLEX_NET_END_UNREACHABLE);
+            engine_conn_end(conn, conn->state == CONN_CLOSING    ? GLEX_NET_END_CLOSED :
+                                  conn->state == CONN_WAIT_PROOF ? GLEX_NET_END_DENIED :
+                                                                   GLEX_NET_END_UNREACHABLE);
         }
     }
 }
@@ -556,7 +561,8 @@ bool engine_control_listen(struct glex_net_engine *engine, bool on)
         control_hear(engine, true);
         return true;
     }
-    LIST_FOREACH(conn, &engine->going, entry) {
+    LIST_FOREACH(conn, &engine->going, entry)
+    {
         if (!conn->ours && conn->state < CONN_UP) {
             engine_conn_end(conn, GLEX_NET_END_CLOSED); /* it connects again, and is refused */
         }

@@ -38,7 +38,7 @@ struct control_hello {
     uint64_t magic;
     uint32_t version;
     uint32_t reserved;
-    uint8_t  nonce[CONTROL_NONCE];
+    uint8_t nonce[CONTROL_NONCE];
 };
 
 /* From who connects: mac over all before it, and the nonce of the hello. */
@@ -46,8 +46,8 @@ struct control_proof {
     uint64_t from, to; /* addresses of the endpoints */
     uint64_t id;       /* what frames to who connects bear */
     uint64_t epoch;    /* number of who connects */
-    uint8_t  nonce[CONTROL_NONCE];
-    uint8_t  mac[CONTROL_MAC];
+    uint8_t nonce[CONTROL_NONCE];
+    uint8_t mac[CONTROL_MAC];
 };
 
 /* From the side that listens. The mac covers all fields before it, and both nonces. */
@@ -56,15 +56,15 @@ struct control_welcome {
     uint64_t epoch; /* number at the side that listens */
     uint32_t len;   /* of `fabric` */
     uint32_t reserved;
-    uint8_t  fabric[ENGINE_ADDRESS_MAX]; /* where libfabric listens */
-    uint8_t  mac[CONTROL_MAC];
+    uint8_t fabric[ENGINE_ADDRESS_MAX]; /* where libfabric listens */
+    uint8_t mac[CONTROL_MAC];
 };
 
 /* From the side that connects, as data of libfabric's request to connect. The mac covers the id, and
  * both nonces. */
 struct control_token {
     uint64_t id; /* as in the welcome */
-    uint8_t  mac[CONTROL_MAC];
+    uint8_t mac[CONTROL_MAC];
 };
 
 /* ---- state ----------------------------------------------------------------------------------- */
@@ -77,75 +77,75 @@ enum engine_state {
     CONN_WAIT_FABRIC,  /* both have proven the key; libfabric connects */
     CONN_DROPPED,      /* ours: the peer gave the connection up; control.c connects once more */
     CONN_UP,
-    CONN_CLOSING,      /* the peer ended; what is on its way still comes */
-    CONN_CLOSED        /* to be freed */
+    CONN_CLOSING, /* the peer ended; what is on its way still comes */
+    CONN_CLOSED   /* to be freed */
 };
 
 struct engine_buffer {
-    struct fi_context         context; /* first: libfabric hands it back */
-    struct glex_net_buffer    base;    /* to receive: of it only the data */
-    bool                      is_rx;
+    struct fi_context context;   /* first: libfabric hands it back */
+    struct glex_net_buffer base; /* to receive: of it only the data */
+    bool is_rx;
     LIST_ENTRY(engine_buffer) entry; /* of tx_free, in_flight or rx_lost */
-    struct engine_conn       *conn;  /* that it is in flight of, or NULL */
-    void                     *desc;
+    struct engine_conn *conn;        /* that it is in flight of, or NULL */
+    void *desc;
 };
 
 LIST_HEAD(engine_buffers, engine_buffer);
 
 struct engine_conn {
-    struct glex_net_conn    base; /* first: what the link knows */
+    struct glex_net_conn base; /* first: what the link knows */
     struct glex_net_engine *engine;
     LIST_ENTRY(engine_conn) entry;
-    bool                    settled; /* in the engine's list of those that are up */
-    enum engine_state       state;
-    enum glex_net_end       why;      /* in CLOSED */
-    bool                    ours;     /* we connected */
-    int                     fd;       /* control, or -1 */
-    uint64_t                deadline; /* ns; 0: none */
-    uint32_t                ip;       /* of the peer, in host byte order */
-    uint16_t                port;
-    uint16_t                dropped; /* how often the peer gave us up before we were connected */
-    uint64_t                id, peer_id; /* low half: the place in the engine's table */
-    uint8_t                 nonce_listen[CONTROL_NONCE], nonce_connect[CONTROL_NONCE];
-    uint8_t                 in[sizeof(struct control_welcome)]; /* the longest that comes */
-    size_t                  in_len;
-    struct fid_ep          *ep;
-    struct engine_buffers   in_flight;
-    struct engine_conn     *back;    /* the connection of what goes back over this one, or NULL */
-    struct engine_conn     *carrier; /* the connection that this connection goes back over, or NULL */
+    bool settled; /* in the engine's list of those that are up */
+    enum engine_state state;
+    enum glex_net_end why; /* in CLOSED */
+    bool ours;             /* we connected */
+    int fd;                /* control, or -1 */
+    uint64_t deadline;     /* ns; 0: none */
+    uint32_t ip;           /* of the peer, in host byte order */
+    uint16_t port;
+    uint16_t dropped;     /* how often the peer gave us up before we were connected */
+    uint64_t id, peer_id; /* low half: the place in the engine's table */
+    uint8_t nonce_listen[CONTROL_NONCE], nonce_connect[CONTROL_NONCE];
+    uint8_t in[sizeof(struct control_welcome)]; /* the longest that comes */
+    size_t in_len;
+    struct fid_ep *ep;
+    struct engine_buffers in_flight;
+    struct engine_conn *back;    /* the connection of what goes back over this one, or NULL */
+    struct engine_conn *carrier; /* the connection that this connection goes back over, or NULL */
 };
 
 struct glex_net_engine {
-    struct glex_net_params   params;
+    struct glex_net_params params;
     LIST_HEAD(, engine_conn) going; /* connections that progress() looks at; new ones in front */
     LIST_HEAD(, engine_conn) up;    /* the others, which are up */
-    struct engine_conn     **table; /* by the low half of the id */
-    uint32_t                 table_size;
-    uint32_t                 free_slot; /* none before it is free */
-    uint32_t                 unproven;
-    unsigned                 turns;
-    int                      control_fd; /* an epoll of all control connections */
-    int                      wait_fd;    /* an epoll of that one and libfabric's */
-    bool                     watched;    /* the completion queue is in wait_fd */
-    uint64_t                 deaf_until; /* ns, none is accepted before; 0: they are */
+    struct engine_conn **table;     /* by the low half of the id */
+    uint32_t table_size;
+    uint32_t free_slot; /* none before it is free */
+    uint32_t unproven;
+    unsigned turns;
+    int control_fd;      /* an epoll of all control connections */
+    int wait_fd;         /* an epoll of that one and libfabric's */
+    bool watched;        /* the completion queue is in wait_fd */
+    uint64_t deaf_until; /* ns, none is accepted before; 0: they are */
 
-    struct fi_info          *info;
-    struct fid_fabric       *fabric;
-    struct fid_domain       *domain;
-    struct fid_eq           *eq;
-    struct fid_cq           *cq;
-    struct fid_ep           *srx;
-    struct fid_pep          *pep;
-    uint8_t                  address[ENGINE_ADDRESS_MAX];
-    size_t                   address_len;
-    struct engine_buffers    tx_free;
-    struct engine_buffer    *tx_slabs[ENGINE_TX_SLABS];
-    struct fid_mr           *tx_mrs[ENGINE_TX_SLABS];
-    unsigned                 num_slabs, max_slabs;
-    struct engine_buffer     rx[ENGINE_RX_BUFFERS];
-    struct engine_buffers    rx_lost; /* that libfabric did not take */
-    char                    *rx_memory;
-    struct fid_mr           *rx_mr;
+    struct fi_info *info;
+    struct fid_fabric *fabric;
+    struct fid_domain *domain;
+    struct fid_eq *eq;
+    struct fid_cq *cq;
+    struct fid_ep *srx;
+    struct fid_pep *pep;
+    uint8_t address[ENGINE_ADDRESS_MAX];
+    size_t address_len;
+    struct engine_buffers tx_free;
+    struct engine_buffer *tx_slabs[ENGINE_TX_SLABS];
+    struct fid_mr *tx_mrs[ENGINE_TX_SLABS];
+    unsigned num_slabs, max_slabs;
+    struct engine_buffer rx[ENGINE_RX_BUFFERS];
+    struct engine_buffers rx_lost; /* that libfabric did not take */
+    char *rx_memory;
+    struct fid_mr *rx_mr;
 };
 
 void engine_log(const struct glex_net_engine *engine, bool error, const char *fmt, ...)

@@ -16,7 +16,7 @@
 #define FABRIC_VERSION FI_VERSION(1, 14)
 #define FABRIC_BATCH   16
 /* Frames that one turn takes at most: whoever polls has other things to look after, too. */
-#define FABRIC_TURN    64u
+#define FABRIC_TURN 64u
 
 /* ---- what libfabric has ---------------------------------------------------------------------- */
 
@@ -53,8 +53,10 @@ bool engine_fabric_probe(const char *provider, uint32_t ip, char *why, size_t wh
     bool verbs = strcmp(provider, "verbs") == 0;
 
     if (info == NULL) {
-        snprintf(why, why_size, "libfabric's provider %s does not serve the interface: %s; "
-                 "%s`fi_info -p %s -t FI_EP_MSG` shows what it serves", provider, fi_strerror(err),
+        snprintf(why, why_size,
+                 "libfabric's provider %s does not serve the interface: %s; "
+                 "%s`fi_info -p %s -t FI_EP_MSG` shows what it serves",
+                 provider, fi_strerror(err),
                  verbs ? "is it one of an RDMA device (`rdma link` lists them)? " : "", provider);
         return false;
     }
@@ -73,8 +75,7 @@ static bool fabric_failed(const struct glex_net_engine *engine, const char *what
 
 static bool fabric_open_queues(struct glex_net_engine *engine)
 {
-    struct fi_cq_attr cq_attr = {
-        .size = 4096, .format = FI_CQ_FORMAT_MSG, .wait_obj = FI_WAIT_FD};
+    struct fi_cq_attr cq_attr = {.size = 4096, .format = FI_CQ_FORMAT_MSG, .wait_obj = FI_WAIT_FD};
     struct fi_eq_attr eq_attr = {.size = 1024, .wait_obj = FI_WAIT_FD};
     int ret = fi_fabric(engine->info->fabric_attr, &engine->fabric, NULL);
 
@@ -130,9 +131,11 @@ static bool fabric_register_failed(const struct glex_net_engine *engine, size_t 
         limit.rlim_cur == RLIM_INFINITY) {
         return fabric_failed(engine, "register buffers", ret);
     }
-    engine_log(engine, true, "libfabric's provider %s cannot register %zu KiB of buffers: %s; the "
+    engine_log(engine, true,
+               "libfabric's provider %s cannot register %zu KiB of buffers: %s; the "
                "limit of locked memory is %llu KiB for the process (ulimit -l), raise it in "
-               "/etc/security/limits.conf", engine->params.provider, len >> 10, fi_strerror(-ret),
+               "/etc/security/limits.conf",
+               engine->params.provider, len >> 10, fi_strerror(-ret),
                (unsigned long long)limit.rlim_cur >> 10);
     return false;
 }
@@ -265,11 +268,11 @@ bool engine_fabric_open(struct glex_net_engine *engine)
 }
 
 /* Closes an object of libfabric, if it is open. A failure leaves nothing to be done. */
-#define FABRIC_CLOSE(object)                                                                      \
-    do {                                                                                          \
-        if ((object) != NULL) {                                                                   \
-            (void)fi_close(&(object)->fid);                                                       \
-        }                                                                                         \
+#define FABRIC_CLOSE(object)                                                                       \
+    do {                                                                                           \
+        if ((object) != NULL) {                                                                    \
+            (void)fi_close(&(object)->fid);                                                        \
+        }                                                                                          \
     } while (0)
 
 void engine_fabric_close(struct glex_net_engine *engine)
@@ -330,7 +333,8 @@ bool engine_fabric_connect(struct engine_conn *conn, const uint8_t *address, siz
     }
     if (ret == 0) {
         ret = engine_token_make(conn, &token) ?
-                  fi_connect(conn->ep, address, &token, sizeof(token)) : -FI_EKEYREJECTED;
+                  fi_connect(conn->ep, address, &token, sizeof(token)) :
+                  -FI_EKEYREJECTED;
     }
     return ret == 0 || fabric_failed(conn->engine, "connect", ret);
 }
@@ -348,7 +352,9 @@ static struct engine_conn *fabric_requested(const struct glex_net_engine *engine
     memcpy(&token, data, sizeof(token));
     conn = engine_conn_find(engine, token.id);
     return conn != NULL && conn->state == CONN_WAIT_FABRIC && !conn->ours && conn->ep == NULL &&
-                   engine_token_check(conn, &token) ? conn : NULL;
+                   engine_token_check(conn, &token) ?
+               conn :
+               NULL;
 }
 
 static void fabric_on_request(struct glex_net_engine *engine, struct fi_eq_cm_entry *entry,

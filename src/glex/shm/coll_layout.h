@@ -23,9 +23,9 @@
  */
 struct glex_coll {
     uint64_t agent __attribute__((aligned(128))); /* incarnation of the agent; 0: none */
-    uint64_t pending; /* an entry was added since an agent looked */
-    uint64_t next __attribute__((aligned(128))); /* position of the next descriptor */
-    uint64_t step;  /* how far that descriptor is: GLEX_COLL_STEP() */
+    uint64_t pending;                             /* an entry was added since an agent looked */
+    uint64_t next __attribute__((aligned(128)));  /* position of the next descriptor */
+    uint64_t step;                                /* how far that descriptor is: GLEX_COLL_STEP() */
     uint64_t taken; /* CPs before this position, from the CPQ's head, are the running sequence's */
 };
 
@@ -37,12 +37,12 @@ struct glex_coll {
  *   bits 16-31  low bits of the descriptor's position; if they differ, the descriptor is not begun
  *   bits 32-63  `seq`: low 32 bits of position + 1 of the entry in the ring of this stage
  */
-#define GLEX_COLL_STEP(desc, stage)          ((uint64_t)(stage) | ((uint64_t)(desc) & 0xffff) << 16)
-#define GLEX_COLL_STEP_PUBLISH(step, pos)    (((step) & 0xffff00ff) | 0x100 | ((pos) + 1) << 32)
-#define GLEX_COLL_STEP_STAGE(step)           ((uint32_t)(step) & 0xff)
-#define GLEX_COLL_STEP_IS_OF(step, desc)     ((uint16_t)((step) >> 16) == (uint16_t)(desc))
-#define GLEX_COLL_STEP_HAS_SEQ(step)         (((step) & 0x100) != 0)
-#define GLEX_COLL_STEP_SEQ(step)             ((uint32_t)((step) >> 32))
+#define GLEX_COLL_STEP(desc, stage)       ((uint64_t)(stage) | ((uint64_t)(desc) & 0xffff) << 16)
+#define GLEX_COLL_STEP_PUBLISH(step, pos) (((step) & 0xffff00ff) | 0x100 | ((pos) + 1) << 32)
+#define GLEX_COLL_STEP_STAGE(step)        ((uint32_t)(step) & 0xff)
+#define GLEX_COLL_STEP_IS_OF(step, desc)  ((uint16_t)((step) >> 16) == (uint16_t)(desc))
+#define GLEX_COLL_STEP_HAS_SEQ(step)      (((step) & 0x100) != 0)
+#define GLEX_COLL_STEP_SEQ(step)          ((uint32_t)((step) >> 32))
 
 /* A slot of the CPQ is a struct glex_mp_slot; these are added to its length. */
 #define GLEX_COLL_CP_LEN   0x0ffu
@@ -63,10 +63,10 @@ struct glex_coll_addr {
  * location (4 bytes). */
 struct glex_coll_reduce {
     uint16_t magic;
-    uint8_t  op;
-    uint8_t  bits;
-    uint8_t  count;
-    uint8_t  degree;
+    uint8_t op;
+    uint8_t bits;
+    uint8_t count;
+    uint8_t degree;
     uint16_t zero;
 };
 
@@ -75,21 +75,21 @@ struct glex_coll_reduce {
 enum glex_coll_kind { GLEX_COLL_MP, GLEX_COLL_IMM_PUT, GLEX_COLL_PUT, GLEX_COLL_KINDS };
 
 struct glex_coll_desc {
-    uint64_t     ctrl __attribute__((aligned(256))); /* stored last: low 32 bits of position + 1 */
-    uint64_t     dst;
-    int32_t      flag;
-    uint32_t     counter; /* of a sequence's first */
-    uint32_t     kind;
-    uint32_t     len;
-    uint64_t     rmt_mh;
-    uint32_t     rmt_offset;
-    uint32_t     rmt_key;
+    uint64_t ctrl __attribute__((aligned(256))); /* stored last: low 32 bits of position + 1 */
+    uint64_t dst;
+    int32_t flag;
+    uint32_t counter; /* of a sequence's first */
+    uint32_t kind;
+    uint32_t len;
+    uint64_t rmt_mh;
+    uint32_t rmt_offset;
+    uint32_t rmt_key;
     glex_event_t rmt_evt;
     glex_event_t local_evt;
-    uint64_t     local_mh;
-    uint32_t     local_offset;
-    int32_t      status; /* the agent's, before it moves `next` on: as of a link */
-    uint8_t      data[GLEX_MP_DATA_LEN]; /* not of GLEX_COLL_PUT */
+    uint64_t local_mh;
+    uint32_t local_offset;
+    int32_t status;                 /* the agent's, before it moves `next` on: as of a link */
+    uint8_t data[GLEX_MP_DATA_LEN]; /* not of GLEX_COLL_PUT */
 };
 
 #define GLEX_COLL_CPQ_OFF 4096u
@@ -102,8 +102,7 @@ static inline struct glex_ring_ctl *glex_coll_cpq(struct glex_coll *coll)
 
 static inline struct glex_coll_desc *glex_coll_desc(struct glex_coll *coll, uint64_t pos)
 {
-    return (struct glex_coll_desc *)((char *)coll + GLEX_COLL_DQ_OFF) +
-           pos % GLEX_COLL_DQ_CAPACITY;
+    return (struct glex_coll_desc *)((char *)coll + GLEX_COLL_DQ_OFF) + pos % GLEX_COLL_DQ_CAPACITY;
 }
 
 #ifndef __cplusplus
@@ -111,7 +110,8 @@ _Static_assert(sizeof(struct glex_coll) <= GLEX_COLL_CPQ_OFF, "the control words
 _Static_assert(sizeof(struct glex_coll_desc) == 256, "no two descriptors share a line pair");
 _Static_assert(sizeof(struct glex_ring_ctl) <= 4096, "the CPQ's control words fit");
 _Static_assert(GLEX_COLL_DQ_OFF + GLEX_COLL_DQ_CAPACITY * sizeof(struct glex_coll_desc) ==
-                   GLEX_COLL_SIZE, "the area's size");
+                   GLEX_COLL_SIZE,
+               "the area's size");
 _Static_assert(sizeof(struct glex_coll_reduce) == 8, "8 + 6 * 12 bytes fit any packet");
 #endif
 

@@ -19,17 +19,17 @@
 #define GLEX_MAX_QUEUE_CAPACITY     (1u << 20)
 #define GLEX_DEFAULT_QUEUE_CAPACITY 2048u
 /* Entries of a queue whose storage is reserved in one step: 256 KiB. */
-#define GLEX_QUEUE_STEP             2048u
-#define GLEX_MMT_CAPACITY           65536u
+#define GLEX_QUEUE_STEP   2048u
+#define GLEX_MMT_CAPACITY 65536u
 /* Collective area: descriptors that wait, and control packets that no sequence has taken. Storage
  * is reserved at the first use: see coll_layout.h. */
-#define GLEX_COLL_DQ_CAPACITY       1024u
-#define GLEX_COLL_CPQ_CAPACITY      1024u
-#define GLEX_COLL_SIZE              (4096u + 4096u + GLEX_COLL_CPQ_CAPACITY * 128u + \
-                                     GLEX_COLL_DQ_CAPACITY * 256u)
+#define GLEX_COLL_DQ_CAPACITY  1024u
+#define GLEX_COLL_CPQ_CAPACITY 1024u
+#define GLEX_COLL_SIZE                                                                             \
+    (4096u + 4096u + GLEX_COLL_CPQ_CAPACITY * 128u + GLEX_COLL_DQ_CAPACITY * 256u)
 /* Registration table entries whose storage is reserved in one step: 4 KiB. */
-#define GLEX_MMT_STEP               128u
-#define GLEX_MMT_STEP_SIZE          (GLEX_MMT_STEP * sizeof(struct glex_mmt_entry))
+#define GLEX_MMT_STEP      128u
+#define GLEX_MMT_STEP_SIZE (GLEX_MMT_STEP * sizeof(struct glex_mmt_entry))
 
 #define GLEX_MP_DATA_LEN    112u
 #define GLEX_EVENT_DATA_LEN 96u
@@ -53,17 +53,17 @@ struct glex_ring_ctl {
  * First word of every slot, stored last: sequence (low 32 bits of position + 1, so the word of an
  * earlier lap, or an unused word, never matches) and length of the data in the slot.
  */
-#define GLEX_CTRL(pos, len)  ((uint64_t)(uint32_t)((pos) + 1) | (uint64_t)(len) << 32)
-#define GLEX_CTRL_SEQ(ctrl)  ((uint32_t)(ctrl))
-#define GLEX_CTRL_LEN(ctrl)  ((uint32_t)((ctrl) >> 32))
-#define GLEX_CTRL_LEN_SKIP   UINT32_MAX /* holds nothing: pass over it */
+#define GLEX_CTRL(pos, len) ((uint64_t)(uint32_t)((pos) + 1) | (uint64_t)(len) << 32)
+#define GLEX_CTRL_SEQ(ctrl) ((uint32_t)(ctrl))
+#define GLEX_CTRL_LEN(ctrl) ((uint32_t)((ctrl) >> 32))
+#define GLEX_CTRL_LEN_SKIP  UINT32_MAX /* holds nothing: pass over it */
 
 #define GLEX_SLOT_SHIFT 7
 
 struct glex_mp_slot {
     uint64_t ctrl __attribute__((aligned(128)));
     uint64_t src;
-    uint8_t  data[GLEX_MP_DATA_LEN];
+    uint8_t data[GLEX_MP_DATA_LEN];
 };
 
 /* The part of a memory handle that an event's `place` has room for. */
@@ -74,10 +74,10 @@ struct glex_mp_slot {
  * bits) and offset (high 32 bits) where the data belongs.
  */
 struct glex_event_slot {
-    uint64_t     ctrl __attribute__((aligned(128)));
+    uint64_t ctrl __attribute__((aligned(128)));
     glex_event_t event;
-    uint64_t     place;
-    uint8_t      data[GLEX_EVENT_DATA_LEN];
+    uint64_t place;
+    uint8_t data[GLEX_EVENT_DATA_LEN];
 };
 
 enum { GLEX_RING_MPQ, GLEX_RING_EQ, GLEX_RING_CPQ };
@@ -101,13 +101,12 @@ struct glex_intent {
 };
 
 /* State word of a registration: generation << 32 | flags. */
-#define GLEX_MMT_VALID       (1u << 31)
-#define GLEX_MMT_FLAGS       (GLEX_MEM_READ | GLEX_MEM_WRITE | GLEX_MEM_IOMMU | \
-                              GLEX_EXT_MEM_EVENT_DATA)
+#define GLEX_MMT_VALID (1u << 31)
+#define GLEX_MMT_FLAGS (GLEX_MEM_READ | GLEX_MEM_WRITE | GLEX_MEM_IOMMU | GLEX_EXT_MEM_EVENT_DATA)
 
 struct glex_mmt_entry {
     uint64_t state;
-    uint64_t addr;     /* in the owner's address space */
+    uint64_t addr; /* in the owner's address space */
     uint64_t len;
     uint64_t file_off; /* in the segment's file, or 0: private memory */
 };
@@ -130,10 +129,10 @@ struct glex_segment_header {
     uint64_t cookie_addr;  /* place of `cookie` in the owner's private memory, on a separate page */
     uint64_t cookie;
     uint64_t pid_space; /* names the pid namespace that `pid` belongs to; 0: not known */
-    char     command[16];
-    uint32_t num_net; /* entries of peers on other hosts */
+    char command[16];
+    uint32_t num_net;  /* entries of peers on other hosts */
     uint64_t receiver; /* glex_ext_set_receiver(): 0, or the uuid of the present one */
-    uint64_t mmt_ready __attribute__((aligned(128))); /* table entries that have storage */
+    uint64_t mmt_ready __attribute__((aligned(128)));        /* table entries that have storage */
     struct glex_intent intent __attribute__((aligned(128))); /* in one line with the counters */
     struct glex_ext_counters counters;
 };
@@ -148,14 +147,14 @@ struct glex_net_entry {
     uint32_t to;   /* enum glex_net_state of the connection that our requests go by */
     uint32_t from; /* of the one that its requests come by */
     uint64_t posted, ended, failed; /* our requests; posted, and not ended: open */
-    uint64_t received; /* its executed or refused requests */
+    uint64_t received;              /* its executed or refused requests */
 };
 
 enum glex_net_state {
-    GLEX_NET_NONE,       /* no connection was made yet */
+    GLEX_NET_NONE, /* no connection was made yet */
     GLEX_NET_CONNECTING,
     GLEX_NET_UP,
-    GLEX_NET_CLOSED,     /* the last one ended: as enum glex_net_end */
+    GLEX_NET_CLOSED, /* the last one ended: as enum glex_net_end */
     GLEX_NET_REFUSED,
     GLEX_NET_UNREACHABLE,
     GLEX_NET_DENIED,
@@ -164,12 +163,12 @@ enum glex_net_state {
 };
 
 /* More peers than these have no entry. Storage is reserved by the page. */
-#define GLEX_NET_ENTRIES     4096u
-#define GLEX_NET_ENTRY_STEP  64u
-#define GLEX_NET_STEP_SIZE   (GLEX_NET_ENTRY_STEP * (uint32_t)sizeof(struct glex_net_entry))
+#define GLEX_NET_ENTRIES    4096u
+#define GLEX_NET_ENTRY_STEP 64u
+#define GLEX_NET_STEP_SIZE  (GLEX_NET_ENTRY_STEP * (uint32_t)sizeof(struct glex_net_entry))
 
-#define GLEX_HEADER_SIZE   4096u
-#define GLEX_MPQ_OFF       GLEX_HEADER_SIZE
+#define GLEX_HEADER_SIZE 4096u
+#define GLEX_MPQ_OFF     GLEX_HEADER_SIZE
 
 static inline uint64_t glex_ring_size(uint32_t capacity)
 {

@@ -118,8 +118,8 @@ enum glex_ring_ret glex_ring_claim_own(struct glex_ring_tx *tx, uint64_t *tail_p
         if (ret != GLEX_RING_OK) {
             return ret;
         }
-    } while (!__atomic_compare_exchange_n(&ctl->tail, tail_p, *tail_p + 1, false,
-                                          __ATOMIC_ACQ_REL, __ATOMIC_RELAXED));
+    } while (!__atomic_compare_exchange_n(&ctl->tail, tail_p, *tail_p + 1, false, __ATOMIC_ACQ_REL,
+                                          __ATOMIC_RELAXED));
     return GLEX_RING_OK;
 }
 

@@ -30,28 +30,28 @@
 
 /** A producer's view of a ring. */
 struct glex_ring_tx {
-    struct glex_ring_ctl *ctl; /* its slots follow */
-    uint64_t              mask;  /* capacity - 1 */
-    uint64_t              limit; /* positions below it have room, as last seen */
-    uint64_t              id;    /* glex_ring_id() */
-    struct glex_intent   *intent; /* the producer's, in its own segment */
+    struct glex_ring_ctl *ctl;  /* its slots follow */
+    uint64_t mask;              /* capacity - 1 */
+    uint64_t limit;             /* positions below it have room, as last seen */
+    uint64_t id;                /* glex_ring_id() */
+    struct glex_intent *intent; /* the producer's, in its own segment */
 };
 
 /** The consumer's view. */
 struct glex_ring_rx {
-    char                 *slots;
-    uint64_t              mask;
-    uint64_t              head;   /* oldest not discarded */
-    uint64_t              cursor; /* next to probe */
-    uint64_t              seen;   /* next that was never probed */
-    uint64_t              turn;   /* a discard up to this position also does the endpoint's other
+    char *slots;
+    uint64_t mask;
+    uint64_t head;       /* oldest not discarded */
+    uint64_t cursor;     /* next to probe */
+    uint64_t seen;       /* next that was never probed */
+    uint64_t turn;       /* a discard up to this position also does the endpoint's other
                                    * work */
-    uint32_t              polls_left; /* empty polls before the next check for a stall */
-    bool                  armed;
+    uint32_t polls_left; /* empty polls before the next check for a stall */
+    bool armed;
     struct glex_ring_ctl *ctl;
-    uint64_t              id; /* glex_ring_id() */
-    uint64_t              stall_pos;   /* where it was at the last look */
-    uint64_t              stall_check; /* when to look its producers up, ns; 0: it is empty */
+    uint64_t id;          /* glex_ring_id() */
+    uint64_t stall_pos;   /* where it was at the last look */
+    uint64_t stall_check; /* when to look its producers up, ns; 0: it is empty */
 };
 
 struct glex_segment;
@@ -239,8 +239,7 @@ static inline void glex_ring_publish(uint64_t *ctrl, uint64_t tail, uint32_t len
  * The slot at a position, or NULL where it is not published yet.
  * acquire: pairs with glex_ring_publish().
  */
-static inline void *glex_ring_rx_slot(const struct glex_ring_rx *rx, uint64_t pos,
-                                      uint64_t *ctrl_p)
+static inline void *glex_ring_rx_slot(const struct glex_ring_rx *rx, uint64_t pos, uint64_t *ctrl_p)
 {
     uint64_t *ctrl = (uint64_t *)(rx->slots + ((pos & rx->mask) << GLEX_SLOT_SHIFT));
 
@@ -338,7 +337,6 @@ void glex_ring_disarm(struct glex_ring_rx *rx);
  * since when the position has not moved.
  * @return Whether the slot was skipped.
  */
-bool glex_ring_stalled(struct glex_ring_rx *rx, uint64_t pos, int dirfd,
-                       struct glex_segment *seg);
+bool glex_ring_stalled(struct glex_ring_rx *rx, uint64_t pos, int dirfd, struct glex_segment *seg);
 
 #endif

@@ -54,9 +54,9 @@ bool glex_segment_header_is_valid(const struct glex_segment_header *hdr, uint64_
     struct segment_part parts[SEGMENT_PARTS];
 
     return hdr->magic == GLEX_SEGMENT_MAGIC && hdr->version == GLEX_SEGMENT_VERSION &&
-           hdr->addr == addr && hdr->incarnation != 0 &&
-           is_power_of_two(hdr->mpq_capacity) && hdr->mpq_capacity <= GLEX_MAX_QUEUE_CAPACITY &&
-           is_power_of_two(hdr->eq_capacity) && hdr->eq_capacity <= GLEX_MAX_QUEUE_CAPACITY &&
+           hdr->addr == addr && hdr->incarnation != 0 && is_power_of_two(hdr->mpq_capacity) &&
+           hdr->mpq_capacity <= GLEX_MAX_QUEUE_CAPACITY && is_power_of_two(hdr->eq_capacity) &&
+           hdr->eq_capacity <= GLEX_MAX_QUEUE_CAPACITY &&
            hdr->base_size == glex_base_size(hdr->mpq_capacity, hdr->eq_capacity) &&
            (uint64_t)st->st_size >= hdr->base_size &&
            (uint64_t)st->st_blocks * 512 >= segment_reserved(hdr, parts);
@@ -345,7 +345,8 @@ glex_ret_t glex_segment_create(int dirfd, const struct glex_segment_header *hdr,
 
     fd = openat(dirfd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (fd < 0) {
-        segment_log_failure(dirfd, "cannot make a file on the fabric; GLEX_SHM_DIR must be a tmpfs or "
+        segment_log_failure(dirfd,
+                            "cannot make a file on the fabric; GLEX_SHM_DIR must be a tmpfs or "
                             "another file system with O_TMPFILE");
         return GLEX_SYS_ERR;
     }
@@ -520,7 +521,7 @@ bool glex_segment_is_living_anywhere(int dirfd, uint64_t incarnation)
 
 struct segment_intent {
     struct glex_intent intent;
-    uint64_t           self; /* whose ring it is */
+    uint64_t self; /* whose ring it is */
 };
 
 static bool segment_intends_not(int dirfd, uint64_t addr, void *arg)
@@ -584,8 +585,8 @@ static void segment_stop_dead(int fd, uint64_t addr, const struct stat *st)
     }
     segment_change_word(fd, GLEX_MPQ_OFF + offsetof(struct glex_ring_ctl, tail), 0,
                         GLEX_TAIL_CLOSED);
-    segment_change_word(fd, glex_eq_off(hdr.mpq_capacity) + offsetof(struct glex_ring_ctl, tail),
-                        0, GLEX_TAIL_CLOSED);
+    segment_change_word(fd, glex_eq_off(hdr.mpq_capacity) + offsetof(struct glex_ring_ctl, tail), 0,
+                        GLEX_TAIL_CLOSED);
     off = glex_mmt_off(hdr.mpq_capacity, hdr.eq_capacity);
     for (i = 0; i < hdr.mmt_ready && i < GLEX_MMT_CAPACITY; i += GLEX_MMT_STEP) {
         if (pread(fd, step, sizeof(step), (off_t)(off + i * sizeof(step[0]))) != sizeof(step)) {

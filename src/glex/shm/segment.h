@@ -18,21 +18,21 @@
 /** The owner's view. The owner uses its private copies, because peers can write to the header. */
 struct glex_segment {
     struct glex_segment_header *hdr; /* the base, mapped */
-    uint64_t                    base_size;
-    uint64_t                    addr;
-    uint64_t                    incarnation;
-    uint32_t                    mpq_capacity;
-    uint32_t                    eq_capacity;
-    uint64_t                    mmt_ready;
-    dev_t                       dev;
-    ino_t                       ino;
-    int                         lock_fd; /* holds the lock where the mapping does not; else -1 */
+    uint64_t base_size;
+    uint64_t addr;
+    uint64_t incarnation;
+    uint32_t mpq_capacity;
+    uint32_t eq_capacity;
+    uint64_t mmt_ready;
+    dev_t dev;
+    ino_t ino;
+    int lock_fd; /* holds the lock where the mapping does not; else -1 */
 };
 
 enum glex_segment_state {
     GLEX_SEGMENT_LIVING,
-    GLEX_SEGMENT_GONE, /* no such file, or its owner is dead */
-    GLEX_SEGMENT_BAD,  /* not a segment of this version, or damaged */
+    GLEX_SEGMENT_GONE,   /* no such file, or its owner is dead */
+    GLEX_SEGMENT_BAD,    /* not a segment of this version, or damaged */
     GLEX_SEGMENT_UNKNOWN /* this process cannot check: see errno, such as EMFILE */
 };
 
@@ -77,8 +77,8 @@ const char *glex_segment_reserve_advice(int err);
  * @param [out] hdr   Checked copy of the header.
  * @param [out] fd_p  Set for LIVING only; the caller closes it.
  */
-enum glex_segment_state glex_segment_open(int dirfd, uint64_t addr,
-                                          struct glex_segment_header *hdr, int *fd_p);
+enum glex_segment_state glex_segment_open(int dirfd, uint64_t addr, struct glex_segment_header *hdr,
+                                          int *fd_p);
 
 /** Whether a copy of a header, of the file that `st` describes, is one to go by. */
 bool glex_segment_header_is_valid(const struct glex_segment_header *hdr, uint64_t addr,

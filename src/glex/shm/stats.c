@@ -14,12 +14,12 @@
 /* clang-format on */
 
 const struct glex_counter_field glex_counter_fields[] = {
-    FIELD(mp_tx),     FIELD(mp_rx),    FIELD(mp_lost),       FIELD(imm_put_tx),
-    FIELD(put_tx),    FIELD(get_tx),   FIELD(imm_put_bytes), FIELD(put_bytes),
-    FIELD(get_bytes), FIELD(event_rx), FIELD(event_lost),    FIELD(error_req),
-    FIELD(mpq_high),  FIELD(eq_high),  FIELD(wakeups),       FIELD(abandoned),
-    FIELD(event_tx),  FIELD(coll_tx),  FIELD(coll_carried),  FIELD(mapped_tx),
-    FIELD(net_tx),    FIELD(net_rx),   FIELD(net_peers),     FIELD(net_ended),
+    FIELD(mp_tx),      FIELD(mp_rx),    FIELD(mp_lost),       FIELD(imm_put_tx),
+    FIELD(put_tx),     FIELD(get_tx),   FIELD(imm_put_bytes), FIELD(put_bytes),
+    FIELD(get_bytes),  FIELD(event_rx), FIELD(event_lost),    FIELD(error_req),
+    FIELD(mpq_high),   FIELD(eq_high),  FIELD(wakeups),       FIELD(abandoned),
+    FIELD(event_tx),   FIELD(coll_tx),  FIELD(coll_carried),  FIELD(mapped_tx),
+    FIELD(net_tx),     FIELD(net_rx),   FIELD(net_peers),     FIELD(net_ended),
     FIELD(net_denied),
 };
 
@@ -29,9 +29,10 @@ static void plain_name(const char command[16], char name[17])
     int i;
 
     for (i = 0; i < 16 && command[i] != '\0'; i++) {
-        name[i] = (command[i] < ' ' || command[i] > '~' || command[i] == '"' || command[i] == '\\')
-                      ? '?'
-                      : command[i];
+        name[i] =
+            (command[i] < ' ' || command[i] > '~' || command[i] == '"' || command[i] == '\\') ?
+                '?' :
+                command[i];
     }
     name[i] = '\0';
 }

@@ -10,7 +10,7 @@
 /** A counter by name. */
 struct glex_counter_field {
     const char *name;
-    size_t      offset; /* in struct glex_ext_counters */
+    size_t offset; /* in struct glex_ext_counters */
 };
 
 #define GLEX_NUM_COUNTERS (sizeof(struct glex_ext_counters) / sizeof(uint64_t))

@@ -7,8 +7,8 @@
 #include <time.h>
 #include <unistd.h>
 
-static const char *const alarm_columns[] = {"id", "severity", "cause", "place", "folded", "raised",
-                                            "acknowledged", "text", NULL};
+static const char *const alarm_columns[] = {"id",     "severity",     "cause", "place", "folded",
+                                            "raised", "acknowledged", "text",  NULL};
 
 /* Print a reply: as JSON, as a table of its member `list`, or as an object. */
 static int show(struct cli *cli, int status, struct json_object *reply, const char *list,
@@ -188,18 +188,18 @@ static int cmd_differences(struct cli *cli, int argc, char **argv)
     static const char *const columns[] = {"port", "expected", "found", NULL};
 
     (void)argv;
-    return argc == 1 ? get(cli, "/api/v1/differences", "differences", columns)
-                     : wrong_use("differences");
+    return argc == 1 ? get(cli, "/api/v1/differences", "differences", columns) :
+                       wrong_use("differences");
 }
 
 static int cmd_ports(struct cli *cli, int argc, char **argv)
 {
-    static const char *const columns[] = {"port", "up", "lanes", "handshakes", "retries",
-                                          "crc_errors", "tx_flits", "rx_flits", "peer", "expected",
-                                          NULL};
+    static const char *const columns[] = {"port",    "up",         "lanes",    "handshakes",
+                                          "retries", "crc_errors", "tx_flits", "rx_flits",
+                                          "peer",    "expected",   NULL};
 
-    return argc == 2 ? get_of(cli, "/api/v1/ports", "chip", argv[1], "ports", columns)
-                     : wrong_use("ports CHIP");
+    return argc == 2 ? get_of(cli, "/api/v1/ports", "chip", argv[1], "ports", columns) :
+                       wrong_use("ports CHIP");
 }
 
 static int cmd_reg(struct cli *cli, int argc, char **argv)
@@ -245,8 +245,8 @@ static int cmd_eeprom(struct cli *cli, int argc, char **argv)
 
 static int cmd_trace(struct cli *cli, int argc, char **argv)
 {
-    static const char *const columns[] = {"chip", "level", "in", "out", "choices", "up", "lanes",
-                                          "retries", NULL};
+    static const char *const columns[] = {"chip", "level", "in",      "out", "choices",
+                                          "up",   "lanes", "retries", NULL};
     char path[600] = "/api/v1/trace";
 
     if (argc != 3) {
@@ -299,17 +299,20 @@ static bool query_options(int argc, char **argv, int from, const char *const *al
         if (allowed[k] == NULL) {
             return false;
         }
-        add_argument(path, size, argv[i], strcmp(argv[i], "from") == 0 || strcmp(argv[i], "to") == 0
-                                              ? parse_time(value, buf, sizeof(buf)) : value);
+        add_argument(path, size, argv[i],
+                     strcmp(argv[i], "from") == 0 || strcmp(argv[i], "to") == 0 ?
+                         parse_time(value, buf, sizeof(buf)) :
+                         value);
     }
     return true;
 }
 
 static int cmd_log(struct cli *cli, int argc, char **argv)
 {
-    static const char *const allowed[] = {"severity", "place", "user", "kind", "from", "to",
-                                          "before", "limit", NULL};
-    static const char *const columns[] = {"time", "severity", "kind", "place", "user", "text", NULL};
+    static const char *const allowed[] = {"severity", "place",  "user",  "kind", "from",
+                                          "to",       "before", "limit", NULL};
+    static const char *const columns[] = {"time", "severity", "kind", "place",
+                                          "user", "text",     NULL};
     char path[900] = "/api/v1/log";
     bool csv = false;
 
@@ -366,7 +369,8 @@ static int save_picture(struct cli *cli, struct json_object *plan, const char *f
 
 static int cmd_load(struct cli *cli, int argc, char **argv)
 {
-    static const char *const levels[] = {"level", "direction", "links", "mean", "most", "wait", NULL};
+    static const char *const levels[] = {"level", "direction", "links", "mean",
+                                         "most",  "wait",      NULL};
     static const char *const top[] = {"port", "peer", "use", "wait", NULL};
     static const char *const jobs[] = {"name", "number", "mean", "most", "hosts", NULL};
     struct json_object *reply, *list;
@@ -417,8 +421,8 @@ static int cmd_job(struct cli *cli, int argc, char **argv)
 
 static int cmd_inventory(struct cli *cli, int argc, char **argv)
 {
-    static const char *const columns[] = {"chip", "type", "serial", "firmware", "first_seen",
-                                          "last_seen", NULL};
+    static const char *const columns[] = {"chip",       "type",      "serial", "firmware",
+                                          "first_seen", "last_seen", NULL};
 
     if (argc == 2 && strcmp(argv[1], "read") == 0) {
         return post(cli, "/api/v1/inventory", json_object_new_object());
@@ -463,8 +467,8 @@ static int cmd_silence(struct cli *cli, int argc, char **argv)
 
 static int cmd_plan(struct cli *cli, int argc, char **argv)
 {
-    const char *picture = argc > 2 && strncmp(argv[argc - 1], "picture=", 8) == 0
-                              ? argv[argc - 1] + 8 : NULL;
+    const char *picture =
+        argc > 2 && strncmp(argv[argc - 1], "picture=", 8) == 0 ? argv[argc - 1] + 8 : NULL;
     int num = argc - (picture != NULL), status;
     struct json_object *body, *reply;
 
@@ -582,11 +586,28 @@ int cli_command(struct cli *cli, int argc, char **argv)
     static const struct {
         const char *name;
         int (*run)(struct cli *cli, int argc, char **argv);
-    } commands[] = {{"discover", cmd_discover}, {"show", cmd_show}, {"differences", cmd_differences},    {"ports", cmd_ports},
-                    {"reg", cmd_reg},           {"eeprom", cmd_eeprom}, {"trace", cmd_trace},
-                    {"load", cmd_load}, {"silence", cmd_silence}, {"job", cmd_job}, {"inventory", cmd_inventory}, {"plan", cmd_plan}, {"apply", cmd_apply}, {"undo", cmd_undo}, {"plans", cmd_plans},
-                    {"bist", cmd_bist},         {"route", cmd_route},   {"alarms", cmd_alarms}, {"log", cmd_log},
-                    {"watch", cmd_watch},       {"scan", cmd_scan},     {"poll", cmd_poll},
+    } commands[] = {{"discover", cmd_discover},
+                    {"show", cmd_show},
+                    {"differences", cmd_differences},
+                    {"ports", cmd_ports},
+                    {"reg", cmd_reg},
+                    {"eeprom", cmd_eeprom},
+                    {"trace", cmd_trace},
+                    {"load", cmd_load},
+                    {"silence", cmd_silence},
+                    {"job", cmd_job},
+                    {"inventory", cmd_inventory},
+                    {"plan", cmd_plan},
+                    {"apply", cmd_apply},
+                    {"undo", cmd_undo},
+                    {"plans", cmd_plans},
+                    {"bist", cmd_bist},
+                    {"route", cmd_route},
+                    {"alarms", cmd_alarms},
+                    {"log", cmd_log},
+                    {"watch", cmd_watch},
+                    {"scan", cmd_scan},
+                    {"poll", cmd_poll},
                     {"config", cmd_config}};
     size_t i;
 

@@ -58,16 +58,26 @@ int main(int argc, char **argv)
 
     while ((c = getopt_long(argc, argv, "+js:hV", table, NULL)) != -1) {
         switch (c) {
-        case 'j': cli.json = true; break;
-        case 's': cli.server = optarg; break;
-        case 'h': fputs(usage, stdout); return CLI_OK;
-        case 'V': puts("inm " PACKAGE_VERSION); return CLI_OK;
-        default: fprintf(stderr, "Try inm --help.\n"); return CLI_USAGE;
+        case 'j':
+            cli.json = true;
+            break;
+        case 's':
+            cli.server = optarg;
+            break;
+        case 'h':
+            fputs(usage, stdout);
+            return CLI_OK;
+        case 'V':
+            puts("inm " PACKAGE_VERSION);
+            return CLI_OK;
+        default:
+            fprintf(stderr, "Try inm --help.\n");
+            return CLI_USAGE;
         }
     }
     /* Also behind the command. */
-    if (argc > optind && (argv[argc - 1][0] == '-' && argv[argc - 1][1] == '-' &&
-                          argv[argc - 1][2] == 'j')) {
+    if (argc > optind &&
+        (argv[argc - 1][0] == '-' && argv[argc - 1][1] == '-' && argv[argc - 1][2] == 'j')) {
         cli.json = true;
         argc--;
     }

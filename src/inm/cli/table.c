@@ -50,8 +50,8 @@ void table_print(struct json_object *list, const char *const *columns)
     }
     for (i = 0; i < num; i++) {
         for (c = 0; columns[c] != NULL; c++) {
-            const char *text = cell(json_object_array_get_idx(list, i), columns[c], buf,
-                                    sizeof(buf));
+            const char *text =
+                cell(json_object_array_get_idx(list, i), columns[c], buf, sizeof(buf));
 
             if (columns[c + 1] != NULL) {
                 printf("%-*s  ", (int)width[c], text);
@@ -67,20 +67,29 @@ static const char *label(const char *name, char *buf, size_t size)
 {
     static const struct {
         const char *name, *label;
-    } labels[] = {
-        {"nrc", "routers (NRC)"}, {"nic", "interfaces (NIC)"}, {"links", "links"},
-        {"real_seconds", "time, s"}, {"modelled_seconds", "time in the network, s"},
-        {"hot_limit", "temperature limit, C"}, {"retry_limit", "retries until a report"},
-        {"differ", "chips that differ"}, {"bits", "bits tested"}, {"seconds", "time, s"},
-        {"temperature", "temperature, C"}, {"board", "switch"}, {"hops", "hops from the server"},
-        {"retries_since_poll", "retries since the last poll"}, {"found", "found by discovery"},
-        {"bridges", "links left out: the only way to a router"},
-        {"deadlock_free", "free of deadlock"}, {"runs", "entries (runs)"},
-        {"min_load", "destinations on the least used link"},
-        {"max_load", "destinations on the most used link"},
-        {"link_share_percent", "share of a link, %"},
-        {"formula_seconds", "time by the paper's formula, s"},
-        {"out_of_band_seconds", "time out of band, s"}};
+    } labels[] = {{"nrc", "routers (NRC)"},
+                  {"nic", "interfaces (NIC)"},
+                  {"links", "links"},
+                  {"real_seconds", "time, s"},
+                  {"modelled_seconds", "time in the network, s"},
+                  {"hot_limit", "temperature limit, C"},
+                  {"retry_limit", "retries until a report"},
+                  {"differ", "chips that differ"},
+                  {"bits", "bits tested"},
+                  {"seconds", "time, s"},
+                  {"temperature", "temperature, C"},
+                  {"board", "switch"},
+                  {"hops", "hops from the server"},
+                  {"retries_since_poll", "retries since the last poll"},
+                  {"found", "found by discovery"},
+                  {"bridges", "links left out: the only way to a router"},
+                  {"deadlock_free", "free of deadlock"},
+                  {"runs", "entries (runs)"},
+                  {"min_load", "destinations on the least used link"},
+                  {"max_load", "destinations on the most used link"},
+                  {"link_share_percent", "share of a link, %"},
+                  {"formula_seconds", "time by the paper's formula, s"},
+                  {"out_of_band_seconds", "time out of band, s"}};
     size_t i;
 
     for (i = 0; i < sizeof(labels) / sizeof(labels[0]); i++) {
@@ -106,8 +115,9 @@ static const char *text(struct json_object *object, const char *name)
 {
     struct json_object *value;
 
-    return json_object_object_get_ex(object, name, &value) && value != NULL
-               ? json_object_get_string(value) : "-";
+    return json_object_object_get_ex(object, name, &value) && value != NULL ?
+               json_object_get_string(value) :
+               "-";
 }
 
 void table_summary(struct json_object *o)
@@ -187,10 +197,12 @@ void table_object(struct json_object *object)
 {
     char buf[64], name_buf[64];
 
-    json_object_object_foreach(object, name, value) {
+    json_object_object_foreach(object, name, value)
+    {
         if (json_object_is_type(value, json_type_object)) {
             printf("%s:\n", label(name, name_buf, sizeof(name_buf)));
-            json_object_object_foreach(value, inner, inner_value) {
+            json_object_object_foreach(value, inner, inner_value)
+            {
                 (void)inner_value;
                 printf("  %-22s  %s\n", label(inner, name_buf, sizeof(name_buf)),
                        cell(value, inner, buf, sizeof(buf)));

@@ -8,7 +8,7 @@
 #include "inm/wire/flit.h"
 #include "walk.h"
 
-#define LANES 8
+#define LANES               8
 #define DEFAULT_TEMPERATURE 45000
 #define DEFAULT_HOT_LIMIT   85000
 
@@ -48,7 +48,9 @@ struct fabric *fab_new(struct inm_topo *topo, bool modelled, uint64_t seed)
         return NULL;
     }
     for (i = 0; i < inm_topo_ports(topo); i++) {
-        fab->ports[i] = (struct fab_port){.peer = topo->peer[i], .enabled = 1, .lanes = LANES,
+        fab->ports[i] = (struct fab_port){.peer = topo->peer[i],
+                                          .enabled = 1,
+                                          .lanes = LANES,
                                           .up = topo->peer[i] != INM_NONE,
                                           .handshakes = topo->peer[i] != INM_NONE};
     }
@@ -103,8 +105,8 @@ uint64_t real_ns(void)
 
 uint8_t fab_eeprom_read(const struct fabric *fab, uint32_t chip, uint16_t addr)
 {
-    const uint8_t *page = fab->chips[chip].eeprom != NULL ? fab->chips[chip].eeprom[addr / 256]
-                                                          : NULL;
+    const uint8_t *page =
+        fab->chips[chip].eeprom != NULL ? fab->chips[chip].eeprom[addr / 256] : NULL;
 
     if (page != NULL) {
         return page[addr % 256];
@@ -176,10 +178,13 @@ void fab_chip_reset(struct fabric *fab, uint32_t chip)
     struct fab_chip old = *c;
 
     chip_free_tables(c);
-    *c = (struct fab_chip){.mute = old.mute, .dead = old.dead, .eeprom = old.eeprom,
-                           .serial = old.serial, .firmware = old.firmware,
-                           .temperature = old.temperature != 0 ? old.temperature
-                                                               : DEFAULT_TEMPERATURE,
+    *c = (struct fab_chip){.mute = old.mute,
+                           .dead = old.dead,
+                           .eeprom = old.eeprom,
+                           .serial = old.serial,
+                           .firmware = old.firmware,
+                           .temperature =
+                               old.temperature != 0 ? old.temperature : DEFAULT_TEMPERATURE,
                            .hot_limit = DEFAULT_HOT_LIMIT};
     fab->changes++;
     chip_load(fab, chip);
@@ -219,9 +224,9 @@ static void port_set(struct fabric *fab, uint32_t port, bool up)
     fab->rates[port] = (struct fab_rate){0};
     p->up = up;
     p->handshakes += up;
-    fab_event(fab, inm_topo_port_chip(fab->topo, port), up ? NMP_EVENT_LINK_UP
-                                                           : NMP_EVENT_LINK_DOWN,
-              inm_topo_port_index(fab->topo, port), p->handshakes);
+    fab_event(fab, inm_topo_port_chip(fab->topo, port),
+              up ? NMP_EVENT_LINK_UP : NMP_EVENT_LINK_DOWN, inm_topo_port_index(fab->topo, port),
+              p->handshakes);
 }
 
 void fab_link_update(struct fabric *fab, uint32_t port)
@@ -361,13 +366,14 @@ double way_ns(const struct fabric *fab, uint32_t links)
 {
     double hop = MODEL_HOP_NS + (fab->busy ? MODEL_BUSY_HOP_NS : 0);
 
-    return links == 0 ? 0 : (MODEL_FIRST_LINK_NS + (links - 1) * hop +
-                             (fab->busy ? MODEL_BUSY_HOP_NS : 0)) / 2;
+    return links == 0 ?
+               0 :
+               (MODEL_FIRST_LINK_NS + (links - 1) * hop + (fab->busy ? MODEL_BUSY_HOP_NS : 0)) / 2;
 }
 
 /* The last link to a NIC is passed: its host gets the packet, unless it is damaged. */
-void arrive(struct fabric *fab, const struct walk *w, uint64_t time_ns,
-            const struct nmp_desc *desc, uint64_t *count)
+void arrive(struct fabric *fab, const struct walk *w, uint64_t time_ns, const struct nmp_desc *desc,
+            uint64_t *count)
 {
     uint8_t buf[NMP_DESC_BYTES];
 
@@ -413,7 +419,7 @@ void fab_event(struct fabric *fab, uint32_t chip, unsigned event, unsigned port,
     c->reports_sent++;
     if (walk_route(fab, &w, &desc.backward)) {
         fab->counters.hops += w.hops;
-        arrive(fab, &w, (fab->modelled ? fab->now_ns : real_ns()) +
-               (uint64_t)way_ns(fab, w.hops), &desc, &fab->counters.reports);
+        arrive(fab, &w, (fab->modelled ? fab->now_ns : real_ns()) + (uint64_t)way_ns(fab, w.hops),
+               &desc, &fab->counters.reports);
     }
 }

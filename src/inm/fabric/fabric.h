@@ -14,31 +14,31 @@
 #include "inm/wire/table.h"
 
 /* ---- modelled time: the paper's constants, ns ------------------------------------------------ */
-#define MODEL_HOP_NS         876.2    /* one hop, there and back (4.3) */
-#define MODEL_REGISTER_NS    5959.7   /* a register request at the chip (4.3) */
-#define MODEL_EEPROM_NS      157826.0 /* an EEPROM request of one byte (4.3) */
-#define MODEL_EEPROM_READ_NS 150000.0 /* each further byte read (4.2) */
+#define MODEL_HOP_NS          876.2     /* one hop, there and back (4.3) */
+#define MODEL_REGISTER_NS     5959.7    /* a register request at the chip (4.3) */
+#define MODEL_EEPROM_NS       157826.0  /* an EEPROM request of one byte (4.3) */
+#define MODEL_EEPROM_READ_NS  150000.0  /* each further byte read (4.2) */
 #define MODEL_EEPROM_WRITE_NS 3000000.0 /* each further byte written (4.2) */
-#define MODEL_OUT_OF_BAND_NS 4816660.0 /* a register request over I2C (4.1) */
+#define MODEL_OUT_OF_BAND_NS  4816660.0 /* a register request over I2C (4.1) */
 /* A read of the directly wired NRC took 6.73 us (4.1), less than a whole hop above the 5.9597. */
-#define MODEL_FIRST_LINK_NS  770.3
+#define MODEL_FIRST_LINK_NS 770.3
 /* Not in the paper as numbers: a second register costs less than a second request (figure 8d),
  * and a busy network slows each hop. With the chosen values, discovery takes the measured times
  * (4.4): 472.8 ms in the idle and 490.9 ms in the busy network. */
-#define MODEL_SECOND_REG_NS  660.0
-#define MODEL_BUSY_HOP_NS    72.0
+#define MODEL_SECOND_REG_NS 660.0
+#define MODEL_BUSY_HOP_NS   72.0
 
 struct fab_port {
-    uint32_t peer;  /* port at the other end of the wire, INM_NONE: nothing is plugged in */
-    uint8_t  up;
-    uint8_t  enabled;
-    uint8_t  broken; /* by a fault: counts them */
-    uint8_t  lanes;
+    uint32_t peer; /* port at the other end of the wire, INM_NONE: nothing is plugged in */
+    uint8_t up;
+    uint8_t enabled;
+    uint8_t broken; /* by a fault: counts them */
+    uint8_t lanes;
     uint64_t tx_flits, rx_flits, tx_waits;
     uint64_t retries, crc_errors;
     uint64_t retry_limit, retry_reported;
     uint32_t handshakes;
-    uint32_t bist_us; /* how long the test runs */
+    uint32_t bist_us;     /* how long the test runs */
     uint64_t bist_end_ns; /* not 0: a test runs until then */
     uint64_t bist_bits, bist_errors;
     uint32_t route_addr;
@@ -46,13 +46,13 @@ struct fab_port {
 };
 
 struct fab_chip {
-    uint8_t  mute;  /* by a fault: does not answer; counts them */
-    uint8_t  dead;  /* by a fault: is switched off; counts them */
-    uint8_t  hot;
-    uint8_t  report_vp;
+    uint8_t mute; /* by a fault: does not answer; counts them */
+    uint8_t dead; /* by a fault: is switched off; counts them */
+    uint8_t hot;
+    uint8_t report_vp;
     uint32_t seq;
-    int32_t  temperature; /* thousandths of a degree Celsius */
-    int32_t  hot_limit;
+    int32_t temperature; /* thousandths of a degree Celsius */
+    int32_t hot_limit;
     uint32_t route_addr;
     uint64_t report_enable, fault_mask, route0, route1;
     uint64_t reports_sent, reports_masked, drop_crc, drop_dest, drop_format, errors;
@@ -85,8 +85,8 @@ struct fabric {
     struct inm_topo *topo;
     struct fab_port *ports;
     struct fab_chip *chips;
-    bool     modelled;
-    bool     busy; /* data traffic on all links */
+    bool modelled;
+    bool busy;       /* data traffic on all links */
     uint64_t now_ns; /* modelled: the latest time seen; real: of the last call */
     uint64_t random;
     uint32_t lose_ppm, corrupt_ppm; /* by a fault: of a million packets */
@@ -96,7 +96,7 @@ struct fabric {
     uint64_t flits_ns;       /* until then the rates are in the counters */
     uint64_t changes;        /* counts changes of links and tables */
     fab_deliver_fn deliver;
-    void    *deliver_arg;
+    void *deliver_arg;
 };
 
 /** @return NULL: no memory. The fabric owns the topology from then on. */

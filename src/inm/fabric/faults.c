@@ -11,40 +11,54 @@
 #define TICK_NS    5000000ull
 
 enum kind {
-    DOWN, FLAP, RETRY, BER, LANES, SWAP, UNPLUG, DEAD, MUTE, HOT, CORRUPT, LOSE, STORM, REPLACE,
-    RANDOM, KINDS
+    DOWN,
+    FLAP,
+    RETRY,
+    BER,
+    LANES,
+    SWAP,
+    UNPLUG,
+    DEAD,
+    MUTE,
+    HOT,
+    CORRUPT,
+    LOSE,
+    STORM,
+    REPLACE,
+    RANDOM,
+    KINDS
 };
 enum target { NO_TARGET, PORT_TARGET, CHIP_TARGET, PLACE_TARGET };
 
 static const struct {
     const char *name;
     enum target target;
-    const char *key;   /* of its number */
-    double value;      /* default of it */
+    const char *key; /* of its number */
+    double value;    /* default of it */
 } kinds[KINDS] = {
-    [DOWN] = {"down", PORT_TARGET, NULL, 0},      [FLAP] = {"flap", PORT_TARGET, "period", 1000},
-    [RETRY] = {"retry", PORT_TARGET, "rate", 100}, [BER] = {"ber", PORT_TARGET, "rate", 1000},
-    [LANES] = {"lanes", PORT_TARGET, "lanes", 4}, [SWAP] = {"swap", PORT_TARGET, NULL, 0},
-    [UNPLUG] = {"unplug", PORT_TARGET, NULL, 0},  [DEAD] = {"dead", PLACE_TARGET, NULL, 0},
-    [MUTE] = {"mute", CHIP_TARGET, NULL, 0},      [HOT] = {"hot", CHIP_TARGET, "temp", 95},
+    [DOWN] = {"down", PORT_TARGET, NULL, 0},         [FLAP] = {"flap", PORT_TARGET, "period", 1000},
+    [RETRY] = {"retry", PORT_TARGET, "rate", 100},   [BER] = {"ber", PORT_TARGET, "rate", 1000},
+    [LANES] = {"lanes", PORT_TARGET, "lanes", 4},    [SWAP] = {"swap", PORT_TARGET, NULL, 0},
+    [UNPLUG] = {"unplug", PORT_TARGET, NULL, 0},     [DEAD] = {"dead", PLACE_TARGET, NULL, 0},
+    [MUTE] = {"mute", CHIP_TARGET, NULL, 0},         [HOT] = {"hot", CHIP_TARGET, "temp", 95},
     [CORRUPT] = {"corrupt", NO_TARGET, "ppm", 1000}, [LOSE] = {"lose", NO_TARGET, "ppm", 1000},
-    [STORM] = {"storm", NO_TARGET, "rate", 10000},
-    [REPLACE] = {"replace", CHIP_TARGET, NULL, 0}, [RANDOM] = {"random", NO_TARGET, NULL, 0},
+    [STORM] = {"storm", NO_TARGET, "rate", 10000},   [REPLACE] = {"replace", CHIP_TARGET, NULL, 0},
+    [RANDOM] = {"random", NO_TARGET, NULL, 0},
 };
 
 struct fault {
-    int      number; /* 0: free */
+    int number; /* 0: free */
     enum kind kind;
-    uint32_t port, with; /* SWAP: the other port */
+    uint32_t port, with;      /* SWAP: the other port */
     uint32_t chip, last_chip; /* DEAD: a range */
-    int32_t  old_temperature;
-    double   value;
-    double   owed;       /* events of a rate that are not yet whole */
-    bool     active, flapped;
+    int32_t old_temperature;
+    double value;
+    double owed; /* events of a rate that are not yet whole */
+    bool active, flapped;
     uint64_t begin, end; /* end 0: never */
     uint64_t next;       /* FLAP */
     uint64_t last;       /* rates: until when they are done */
-    char     spec[96];
+    char spec[96];
 };
 
 struct faults {
@@ -95,8 +109,8 @@ static bool parse_place(const struct inm_topo *topo, const char *name, struct fa
     snprintf(longer, sizeof(longer), "%.40sn0", name);
     f->chip = inm_chip_parse(topo, longer);
     if (f->chip != INM_NONE) {
-        for (i = f->chip; i < topo->num_nrc &&
-                          topo->chips[i].board == topo->chips[f->chip].board; i++) {
+        for (i = f->chip; i < topo->num_nrc && topo->chips[i].board == topo->chips[f->chip].board;
+             i++) {
             f->last_chip = i;
         }
         return true;
@@ -106,8 +120,8 @@ static bool parse_place(const struct inm_topo *topo, const char *name, struct fa
     if (f->chip == INM_NONE) {
         return false;
     }
-    for (i = f->chip; i < topo->num_nrc &&
-                      inm_chip_cabinet(topo, i) == inm_chip_cabinet(topo, f->chip); i++) {
+    for (i = f->chip;
+         i < topo->num_nrc && inm_chip_cabinet(topo, i) == inm_chip_cabinet(topo, f->chip); i++) {
         f->last_chip = i;
     }
     return true;
@@ -154,8 +168,8 @@ static bool parse_option(struct faults *faults, struct fault *f, char *option, u
     }
     *value++ = '\0';
     if (f->kind == SWAP && strcmp(option, "with") == 0) {
-        f->with = strcmp(value, "random") == 0 ? random_port(faults->fab)
-                                               : inm_port_parse(faults->fab->topo, value);
+        f->with = strcmp(value, "random") == 0 ? random_port(faults->fab) :
+                                                 inm_port_parse(faults->fab->topo, value);
         return f->with != INM_NONE && f->with != f->port &&
                faults->fab->ports[f->with].peer != INM_NONE &&
                faults->fab->ports[f->with].peer != f->port;
@@ -328,7 +342,9 @@ static void set_active(struct faults *faults, struct fault *f, bool on)
     f->active = on;
     switch (f->kind) {
     case DOWN:
-    case UNPLUG: set_broken(fab, f->port, on); break;
+    case UNPLUG:
+        set_broken(fab, f->port, on);
+        break;
     case FLAP:
         if (!on && f->flapped) {
             set_broken(fab, f->port, false);
@@ -336,18 +352,35 @@ static void set_active(struct faults *faults, struct fault *f, bool on)
         f->flapped = false;
         f->next = 0;
         break;
-    case BER: fab->ports[f->port].error_rate = on ? (uint32_t)f->value : 0; break;
-    case LANES: set_lanes(fab, f, on); break;
-    case SWAP: rewire(fab, f->port, f->with); break;
-    case DEAD: set_dead(fab, f, on); break;
+    case BER:
+        fab->ports[f->port].error_rate = on ? (uint32_t)f->value : 0;
+        break;
+    case LANES:
+        set_lanes(fab, f, on);
+        break;
+    case SWAP:
+        rewire(fab, f->port, f->with);
+        break;
+    case DEAD:
+        set_dead(fab, f, on);
+        break;
     case MUTE:
         fab->chips[f->chip].mute = (uint8_t)(fab->chips[f->chip].mute + (on ? 1 : -1));
         break;
-    case HOT: set_hot(fab, f, on); break;
-    case REPLACE: replace(fab, f->chip, on); break;
-    case CORRUPT: fab->corrupt_ppm = on ? (uint32_t)f->value : 0; break;
-    case LOSE: fab->lose_ppm = on ? (uint32_t)f->value : 0; break;
-    default: break;
+    case HOT:
+        set_hot(fab, f, on);
+        break;
+    case REPLACE:
+        replace(fab, f->chip, on);
+        break;
+    case CORRUPT:
+        fab->corrupt_ppm = on ? (uint32_t)f->value : 0;
+        break;
+    case LOSE:
+        fab->lose_ppm = on ? (uint32_t)f->value : 0;
+        break;
+    default:
+        break;
     }
 }
 
@@ -434,8 +467,7 @@ uint64_t faults_run(struct faults *faults, uint64_t now)
         if (f->active && (f->kind == RETRY || f->kind == STORM)) {
             run_rate(faults, f, now);
         }
-        if (!f->active || f->end != 0 || f->kind == FLAP || f->kind == RETRY ||
-            f->kind == STORM) {
+        if (!f->active || f->end != 0 || f->kind == FLAP || f->kind == RETRY || f->kind == STORM) {
             wait = TICK_NS;
         }
     }

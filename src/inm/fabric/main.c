@@ -60,7 +60,9 @@ static int parse_options(int argc, char **argv, struct options *o)
 
     while ((c = getopt_long(argc, argv, "t:c:bf:s:S:qhV", table, NULL)) != -1) {
         switch (c) {
-        case 't': o->topology = optarg; break;
+        case 't':
+            o->topology = optarg;
+            break;
         case 'c':
             o->modelled = strcmp(optarg, "model") == 0;
             if (!o->modelled && strcmp(optarg, "real") != 0) {
@@ -68,7 +70,9 @@ static int parse_options(int argc, char **argv, struct options *o)
                 return 2;
             }
             break;
-        case 'b': o->busy = true; break;
+        case 'b':
+            o->busy = true;
+            break;
         case 'f':
             if (o->num_faults == 64) {
                 fprintf(stderr, "inm-fabric: more than 64 faults\n");
@@ -76,14 +80,30 @@ static int parse_options(int argc, char **argv, struct options *o)
             }
             o->faults[o->num_faults++] = optarg;
             break;
-        case 's': o->seed = strtoull(optarg, NULL, 0); break;
-        case 'S': o->socket = optarg; break;
-        case 1: o->control = optarg; break;
-        case 2: o->describe = true; break;
-        case 'q': o->quiet = true; break;
-        case 'h': fputs(usage, stdout); return 0;
-        case 'V': puts("inm-fabric " PACKAGE_VERSION); return 0;
-        default: fprintf(stderr, "Try inm-fabric --help.\n"); return 2;
+        case 's':
+            o->seed = strtoull(optarg, NULL, 0);
+            break;
+        case 'S':
+            o->socket = optarg;
+            break;
+        case 1:
+            o->control = optarg;
+            break;
+        case 2:
+            o->describe = true;
+            break;
+        case 'q':
+            o->quiet = true;
+            break;
+        case 'h':
+            fputs(usage, stdout);
+            return 0;
+        case 'V':
+            puts("inm-fabric " PACKAGE_VERSION);
+            return 0;
+        default:
+            fprintf(stderr, "Try inm-fabric --help.\n");
+            return 2;
         }
     }
     if (optind < argc) {
@@ -185,7 +205,8 @@ out:
 int main(int argc, char **argv)
 {
     const char *env = getenv("GLEX_INM");
-    struct options o = {.topology = "th2", .seed = 1,
+    struct options o = {.topology = "th2",
+                        .seed = 1,
                         .socket = env != NULL && env[0] != '\0' ? env : "inm-fabric.sock"};
     struct sigaction action = {.sa_handler = on_signal};
     struct inm_topo *topo;

@@ -64,8 +64,8 @@ static uint64_t all_retries(const struct fabric *fab, uint32_t chip)
 
 static const struct inm_table *port_table(const struct fab_chip *c, uint32_t index)
 {
-    return c->port_table != NULL && c->port_table[index].num > 0 ? &c->port_table[index]
-                                                                 : &c->table;
+    return c->port_table != NULL && c->port_table[index].num > 0 ? &c->port_table[index] :
+                                                                   &c->table;
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
@@ -77,35 +77,64 @@ static enum nmp_status read_port(struct fabric *fab, uint32_t chip, uint32_t ind
     const struct fab_port *p = &fab->ports[port];
 
     fab_bist_settle(fab, port);
-    if (fab->traffic != NULL && (reg == PORT_TX_FLITS || reg == PORT_RX_FLITS ||
-                                 reg == PORT_TX_WAITS)) {
+    if (fab->traffic != NULL &&
+        (reg == PORT_TX_FLITS || reg == PORT_RX_FLITS || reg == PORT_TX_WAITS)) {
         traffic_settle(fab->traffic);
     }
     switch (reg) {
-    case PORT_CONTROL: *value = p->enabled; break;
+    case PORT_CONTROL:
+        *value = p->enabled;
+        break;
     case PORT_STATUS:
         *value = (uint64_t)p->up | (uint64_t)(p->up ? p->lanes : 0) << 8 | 14000ull << 16;
         break;
-    case PORT_HANDSHAKES: *value = p->handshakes; break;
-    case PORT_RETRIES: *value = p->retries; break;
-    case PORT_CRC_ERRORS: *value = p->crc_errors; break;
-    case PORT_TX_FLITS: *value = p->tx_flits; break;
-    case PORT_RX_FLITS: *value = p->rx_flits; break;
-    case PORT_TX_WAITS: *value = p->tx_waits; break;
-    case PORT_NEIGHBOUR: *value = neighbour(fab, port); break;
-    case PORT_RETRY_LIMIT: *value = p->retry_limit; break;
-    case PORT_BIST_CONTROL: *value = (uint64_t)p->bist_us << 32; break;
-    case PORT_BIST_STATUS: *value = p->bist_end_ns != 0 ? 1 : p->bist_bits != 0 ? 2 : 0; break;
-    case PORT_BIST_BITS: *value = p->bist_bits; break;
-    case PORT_BIST_ERRORS: *value = p->bist_errors; break;
+    case PORT_HANDSHAKES:
+        *value = p->handshakes;
+        break;
+    case PORT_RETRIES:
+        *value = p->retries;
+        break;
+    case PORT_CRC_ERRORS:
+        *value = p->crc_errors;
+        break;
+    case PORT_TX_FLITS:
+        *value = p->tx_flits;
+        break;
+    case PORT_RX_FLITS:
+        *value = p->rx_flits;
+        break;
+    case PORT_TX_WAITS:
+        *value = p->tx_waits;
+        break;
+    case PORT_NEIGHBOUR:
+        *value = neighbour(fab, port);
+        break;
+    case PORT_RETRY_LIMIT:
+        *value = p->retry_limit;
+        break;
+    case PORT_BIST_CONTROL:
+        *value = (uint64_t)p->bist_us << 32;
+        break;
+    case PORT_BIST_STATUS:
+        *value = p->bist_end_ns != 0 ? 1 : p->bist_bits != 0 ? 2 : 0;
+        break;
+    case PORT_BIST_BITS:
+        *value = p->bist_bits;
+        break;
+    case PORT_BIST_ERRORS:
+        *value = p->bist_errors;
+        break;
     case PORT_ID:
         *value = REG_NB(inm_chip_id(fab->topo, chip), index, fab->topo->chips[chip].type, false);
         break;
-    case PORT_ROUTE_ADDR: *value = p->route_addr; break;
+    case PORT_ROUTE_ADDR:
+        *value = p->route_addr;
+        break;
     case PORT_ROUTE_DATA:
         *value = inm_table_get(port_table(&fab->chips[chip], index), p->route_addr & 0xffffu);
         break;
-    default: return NMP_BAD_ADDRESS;
+    default:
+        return NMP_BAD_ADDRESS;
     }
     return NMP_OK;
 }
@@ -119,28 +148,71 @@ static enum nmp_status read_chip(const struct fabric *fab, uint32_t chip, uint32
     case REG_ID:
         *value = REG_NB(inm_chip_id(fab->topo, chip), 0, fab->topo->chips[chip].type, false);
         break;
-    case REG_VERSION: *value = 1; break;
-    case REG_TEMPERATURE: *value = (uint64_t)(int64_t)c->temperature; break;
-    case REG_REPORT_ENABLE: *value = c->report_enable; break;
-    case REG_FAULT_MASK: *value = c->fault_mask; break;
-    case REG_REPORT_ROUTE0: *value = c->route0; break;
-    case REG_REPORT_ROUTE1: *value = c->route1 | (uint64_t)c->report_vp << 48; break;
-    case REG_REPORTS_SENT: *value = c->reports_sent; break;
-    case REG_REPORTS_MASKED: *value = c->reports_masked; break;
-    case REG_DROP_CRC: *value = c->drop_crc; break;
-    case REG_DROP_DEST: *value = c->drop_dest; break;
-    case REG_DROP_FORMAT: *value = c->drop_format; break;
-    case REG_ERRORS: *value = c->errors; break;
-    case REG_LINKS_UP: *value = links_up(fab, chip); break;
-    case REG_RETRIES: *value = all_retries(fab, chip); break;
-    case REG_HOT_LIMIT: *value = (uint64_t)(int64_t)c->hot_limit; break;
-    case REG_ROUTE_ADDR: *value = c->route_addr; break;
-    case REG_ROUTE_DATA: *value = inm_table_get(&c->table, c->route_addr & 0xffffu); break;
-    case REG_ROUTE_RUNS: *value = c->table.num; break;
-    case REG_CRC_ERRORS: *value = all_crc_errors(fab, chip); break;
-    case REG_SERIAL: *value = c->serial; break;
-    case REG_FIRMWARE: *value = c->firmware; break;
-    default: return NMP_BAD_ADDRESS;
+    case REG_VERSION:
+        *value = 1;
+        break;
+    case REG_TEMPERATURE:
+        *value = (uint64_t)(int64_t)c->temperature;
+        break;
+    case REG_REPORT_ENABLE:
+        *value = c->report_enable;
+        break;
+    case REG_FAULT_MASK:
+        *value = c->fault_mask;
+        break;
+    case REG_REPORT_ROUTE0:
+        *value = c->route0;
+        break;
+    case REG_REPORT_ROUTE1:
+        *value = c->route1 | (uint64_t)c->report_vp << 48;
+        break;
+    case REG_REPORTS_SENT:
+        *value = c->reports_sent;
+        break;
+    case REG_REPORTS_MASKED:
+        *value = c->reports_masked;
+        break;
+    case REG_DROP_CRC:
+        *value = c->drop_crc;
+        break;
+    case REG_DROP_DEST:
+        *value = c->drop_dest;
+        break;
+    case REG_DROP_FORMAT:
+        *value = c->drop_format;
+        break;
+    case REG_ERRORS:
+        *value = c->errors;
+        break;
+    case REG_LINKS_UP:
+        *value = links_up(fab, chip);
+        break;
+    case REG_RETRIES:
+        *value = all_retries(fab, chip);
+        break;
+    case REG_HOT_LIMIT:
+        *value = (uint64_t)(int64_t)c->hot_limit;
+        break;
+    case REG_ROUTE_ADDR:
+        *value = c->route_addr;
+        break;
+    case REG_ROUTE_DATA:
+        *value = inm_table_get(&c->table, c->route_addr & 0xffffu);
+        break;
+    case REG_ROUTE_RUNS:
+        *value = c->table.num;
+        break;
+    case REG_CRC_ERRORS:
+        *value = all_crc_errors(fab, chip);
+        break;
+    case REG_SERIAL:
+        *value = c->serial;
+        break;
+    case REG_FIRMWARE:
+        *value = c->firmware;
+        break;
+    default:
+        return NMP_BAD_ADDRESS;
     }
     return NMP_OK;
 }
@@ -220,11 +292,15 @@ static enum nmp_status write_port(struct fabric *fab, uint32_t chip, uint32_t in
         p->retry_limit = value;
         p->retry_reported = p->retries;
         return NMP_OK;
-    case PORT_BIST_CONTROL: return start_bist(fab, port, value);
-    case PORT_ROUTE_ADDR: p->route_addr = (uint32_t)value; return NMP_OK;
+    case PORT_BIST_CONTROL:
+        return start_bist(fab, port, value);
+    case PORT_ROUTE_ADDR:
+        p->route_addr = (uint32_t)value;
+        return NMP_OK;
     case PORT_ROUTE_DATA:
         return write_port_table(&fab->chips[chip], index, p->route_addr, value);
-    default: return reg < PORT_REGS && reg != 0x0f ? NMP_READ_ONLY : NMP_BAD_ADDRESS;
+    default:
+        return reg < PORT_REGS && reg != 0x0f ? NMP_READ_ONLY : NMP_BAD_ADDRESS;
     }
 }
 
@@ -234,9 +310,15 @@ static enum nmp_status write_chip(struct fabric *fab, uint32_t chip, uint32_t ad
     uint64_t old;
 
     switch (addr) {
-    case REG_REPORT_ENABLE: c->report_enable = value; return NMP_OK;
-    case REG_FAULT_MASK: c->fault_mask = value; return NMP_OK;
-    case REG_REPORT_ROUTE0: c->route0 = value; return NMP_OK;
+    case REG_REPORT_ENABLE:
+        c->report_enable = value;
+        return NMP_OK;
+    case REG_FAULT_MASK:
+        c->fault_mask = value;
+        return NMP_OK;
+    case REG_REPORT_ROUTE0:
+        c->route0 = value;
+        return NMP_OK;
     case REG_REPORT_ROUTE1:
         c->route1 = value & ((1ull << 41) - 1);
         c->report_vp = (uint8_t)(value >> 48);
@@ -248,12 +330,15 @@ static enum nmp_status write_chip(struct fabric *fab, uint32_t chip, uint32_t ad
         c->hot_limit = (int32_t)(int64_t)value;
         fab_set_temperature(fab, chip, c->temperature);
         return NMP_OK;
-    case REG_ROUTE_ADDR: c->route_addr = (uint32_t)value; return NMP_OK;
+    case REG_ROUTE_ADDR:
+        c->route_addr = (uint32_t)value;
+        return NMP_OK;
     case REG_ROUTE_DATA:
         fab->counters.table_writes++;
         fab->changes++;
         return write_table(&c->table, c->route_addr, value);
-    default: return reg_read(fab, chip, addr, &old) == NMP_OK ? NMP_READ_ONLY : NMP_BAD_ADDRESS;
+    default:
+        return reg_read(fab, chip, addr, &old) == NMP_OK ? NMP_READ_ONLY : NMP_BAD_ADDRESS;
     }
 }
 

@@ -28,8 +28,8 @@
 #define HIGH_WATER  (1u << 14) /* above it, no more requests are taken from it */
 
 struct client {
-    int      fd; /* -1: free */
-    bool     hello, waiting; /* waiting: for room in the socket */
+    int fd;              /* -1: free */
+    bool hello, waiting; /* waiting: for room in the socket */
     uint32_t nic;
     uint64_t last_ns; /* when its last response arrived: FENCE waits for it */
     struct inm_link_record *queue;
@@ -77,8 +77,8 @@ static void client_flush(struct serve *s, struct client *c)
     while (c->sent < c->num) {
         uint32_t num = c->num - c->sent < INM_LINK_BATCH ? c->num - c->sent : INM_LINK_BATCH;
 
-        if (send(c->fd, c->queue + c->sent, num * sizeof(*c->queue),
-                 MSG_DONTWAIT | MSG_NOSIGNAL) < 0) {
+        if (send(c->fd, c->queue + c->sent, num * sizeof(*c->queue), MSG_DONTWAIT | MSG_NOSIGNAL) <
+            0) {
             break;
         }
         c->sent += num;
@@ -89,8 +89,9 @@ static void client_flush(struct serve *s, struct client *c)
     if (c->waiting != (c->num != 0)) {
         c->waiting = c->num != 0;
         watch(s, EPOLL_CTL_MOD, c->fd,
-              c->waiting ? (c->num - c->sent > HIGH_WATER ? EPOLLOUT : EPOLLIN | EPOLLOUT)
-                         : EPOLLIN, (uint64_t)(c - s->clients));
+              c->waiting ? (c->num - c->sent > HIGH_WATER ? EPOLLOUT : EPOLLIN | EPOLLOUT) :
+                           EPOLLIN,
+              (uint64_t)(c - s->clients));
     }
 }
 
@@ -127,12 +128,13 @@ static void deliver(void *arg, uint32_t nic_chip, uint64_t time_ns,
 static void client_hello(struct serve *s, struct client *c, const struct inm_link_hello *in)
 {
     struct inm_link_hello out = *in;
-    uint32_t chip = in->nic_id == INM_LINK_ANY_NIC
-                        ? s->fab->topo->server
-                        : inm_topo_find(s->fab->topo, NMP_CHIP_NIC, in->nic_id);
+    uint32_t chip = in->nic_id == INM_LINK_ANY_NIC ?
+                        s->fab->topo->server :
+                        inm_topo_find(s->fab->topo, NMP_CHIP_NIC, in->nic_id);
 
-    out.status = in->magic != INM_LINK_MAGIC || in->version != INM_LINK_VERSION ? EPROTO
-                 : chip == INM_NONE ? ENODEV : 0;
+    out.status = in->magic != INM_LINK_MAGIC || in->version != INM_LINK_VERSION ? EPROTO :
+                 chip == INM_NONE                                               ? ENODEV :
+                                                                                  0;
     if (out.status == 0) {
         out.nic_id = inm_chip_id(s->fab->topo, chip);
         out.vp = (uint32_t)(c - s->clients);
@@ -242,9 +244,11 @@ static void control_paths(struct serve *s, char *out, size_t size)
     if (p.worst_port != INM_NONE) {
         inm_port_name(s->fab->topo, p.worst_port, name);
     }
-    snprintf(out, size, "ok {\"hosts\":%u,\"unreached\":%u,\"worst_load\":%.6f,"
-             "\"worst_link\":\"%s\",\"table_writes\":%llu}", p.hosts, p.hosts_unreached, p.worst,
-             name, (unsigned long long)s->fab->counters.table_writes);
+    snprintf(out, size,
+             "ok {\"hosts\":%u,\"unreached\":%u,\"worst_load\":%.6f,"
+             "\"worst_link\":\"%s\",\"table_writes\":%llu}",
+             p.hosts, p.hosts_unreached, p.worst, name,
+             (unsigned long long)s->fab->counters.table_writes);
 }
 
 static void control_command(struct serve *s, const char *command, char *out, size_t size)
@@ -282,7 +286,8 @@ static void control_command(struct serve *s, const char *command, char *out, siz
     } else if (strcmp(command, "stats") == 0) {
         control_stats(s, out, size);
     } else {
-        snprintf(out, size, "error unknown command: fault SPEC, clear N|all, list, stats, "
+        snprintf(out, size,
+                 "error unknown command: fault SPEC, clear N|all, list, stats, "
                  "traffic PATTERN, paths");
     }
 }

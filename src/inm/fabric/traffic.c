@@ -13,13 +13,13 @@ enum pattern { OFF, UNIFORM, NEIGHBOUR, JOB, HOTSPOT };
 struct traffic {
     struct fabric *fab;
     enum pattern pattern;
-    double   rate;        /* flits a second of each host */
+    double rate;          /* flits a second of each host */
     uint32_t first, last; /* NICs of JOB; the target of HOTSPOT */
     uint64_t settled_ms;
-    uint64_t seen;        /* fab->changes of the last computation */
-    double   *load;       /* by port: flits a second that want to leave there */
-    double   *here, *next; /* by NRC: traffic to the present destination */
-    uint32_t *hosts;      /* by NRC: NICs that send */
+    uint64_t seen;       /* fab->changes of the last computation */
+    double *load;        /* by port: flits a second that want to leave there */
+    double *here, *next; /* by NRC: traffic to the present destination */
+    uint32_t *hosts;     /* by NRC: NICs that send */
 };
 
 struct traffic *traffic_new(struct fabric *fab)
@@ -100,7 +100,8 @@ bool traffic_set(struct traffic *t, const char *spec, char *error, size_t size)
     }
     if (i > HOTSPOT || (hosts != NULL) != (i >= JOB) ||
         (hosts != NULL && !parse_hosts(&new, hosts))) {
-        snprintf(error, size, "traffic: uniform, neighbour, job:HOST-HOST, hotspot:HOST or off, "
+        snprintf(error, size,
+                 "traffic: uniform, neighbour, job:HOST-HOST, hotspot:HOST or off, "
                  "with ,rate=PERCENT behind");
         return false;
     }
@@ -308,8 +309,12 @@ static void compute(struct traffic *t)
 
     memset(t->load, 0, inm_topo_ports(t->fab->topo) * sizeof(*t->load));
     switch (t->pattern) {
-    case UNIFORM: all_to_all(t, 0, n - 1, t->rate); break;
-    case JOB: all_to_all(t, t->first, t->last, t->rate); break;
+    case UNIFORM:
+        all_to_all(t, 0, n - 1, t->rate);
+        break;
+    case JOB:
+        all_to_all(t, t->first, t->last, t->rate);
+        break;
     case NEIGHBOUR:
         for (i = 0; i < n; i++) {
             one_to_one(t, i, (i + 1) % n, t->rate);
@@ -320,7 +325,8 @@ static void compute(struct traffic *t)
             one_to_one(t, i, t->first, t->rate);
         }
         break;
-    default: break;
+    default:
+        break;
     }
 }
 

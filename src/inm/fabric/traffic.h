@@ -34,7 +34,7 @@ void traffic_settle(struct traffic *t);
 struct traffic_paths {
     uint32_t hosts_unreached; /* hosts to which less than half of the others have a path */
     uint32_t hosts;           /* with a link */
-    double   worst;           /* units on the most loaded link between routers */
+    double worst;             /* units on the most loaded link between routers */
     uint32_t worst_port;
 };
 

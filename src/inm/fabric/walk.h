@@ -7,7 +7,7 @@
 struct walk {
     uint32_t chip; /* where the packet is */
     uint32_t hops; /* links passed */
-    bool     corrupt;
+    bool corrupt;
 };
 
 /** Follows a source route. @return false: the packet is lost, and counted. */

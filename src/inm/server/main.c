@@ -60,8 +60,8 @@ static void look_again(struct inmd *d)
     pthread_mutex_lock(&d->lock);
     alarms_update(d);
     if (network != NETWORK_OK) {
-        d->rediscover = now_seconds() + (network == NETWORK_WRONG_TOPOLOGY ? RETRY_MAX_SECONDS
-                                                                           : RETRY_SECONDS);
+        d->rediscover =
+            now_seconds() + (network == NETWORK_WRONG_TOPOLOGY ? RETRY_MAX_SECONDS : RETRY_SECONDS);
     }
     pthread_mutex_unlock(&d->lock);
     push_config(d, d->config.first_cabinet, d->config.last_cabinet);
@@ -316,7 +316,8 @@ static void close_all(struct inmd *d)
     if (d->history != NULL) {
         history_close(d->history);
     }
-    routes_clear(d->topo, &(struct routes){.tables = d->tables, .load = d->table_load,
+    routes_clear(d->topo, &(struct routes){.tables = d->tables,
+                                           .load = d->table_load,
                                            .connected = d->table_connected});
     plan_free(d);
     load_free(d);
@@ -417,8 +418,8 @@ static int add_user(struct inmd *d, char *spec)
     ok = d->auth != NULL && read_password(password, sizeof(password)) &&
          auth_set_user(d->auth, spec, auth_role_parse(role), password);
     if (ok) {
-        history_log(d->history, &(struct log_entry){.kind = "change", .user = "console",
-                                                    .text = "add-user"});
+        history_log(d->history,
+                    &(struct log_entry){.kind = "change", .user = "console", .text = "add-user"});
     } else {
         fprintf(stderr, "inmd: not added: the name has letters, digits, . _ -; the password 8 to "
                         "256 characters\n");
@@ -435,9 +436,8 @@ int main(int argc, char **argv)
     static const struct option table[] = {
         {"config", required_argument, NULL, 'f'}, {"fabric", required_argument, NULL, 1},
         {"check", no_argument, NULL, 2},          {"openapi", no_argument, NULL, 4},
-        {"add-user", required_argument, NULL, 3},
-        {"help", no_argument, NULL, 'h'},         {"version", no_argument, NULL, 'V'},
-        {NULL, 0, NULL, 0}};
+        {"add-user", required_argument, NULL, 3}, {"help", no_argument, NULL, 'h'},
+        {"version", no_argument, NULL, 'V'},      {NULL, 0, NULL, 0}};
     struct sigaction action = {.sa_handler = on_signal};
     const char *config = NULL, *fabric = NULL;
     char error[600], *user = NULL;
@@ -446,14 +446,30 @@ int main(int argc, char **argv)
 
     while ((c = getopt_long(argc, argv, "f:hV", table, NULL)) != -1) {
         switch (c) {
-        case 'f': config = optarg; break;
-        case 1: fabric = optarg; break;
-        case 2: check = true; break;
-        case 3: user = optarg; break;
-        case 4: api_describe(stdout); return 0;
-        case 'h': fputs(usage, stdout); return 0;
-        case 'V': puts("inmd " PACKAGE_VERSION); return 0;
-        default: fprintf(stderr, "Try inmd --help.\n"); return 2;
+        case 'f':
+            config = optarg;
+            break;
+        case 1:
+            fabric = optarg;
+            break;
+        case 2:
+            check = true;
+            break;
+        case 3:
+            user = optarg;
+            break;
+        case 4:
+            api_describe(stdout);
+            return 0;
+        case 'h':
+            fputs(usage, stdout);
+            return 0;
+        case 'V':
+            puts("inmd " PACKAGE_VERSION);
+            return 0;
+        default:
+            fprintf(stderr, "Try inmd --help.\n");
+            return 2;
         }
     }
     if (optind < argc || (fabric != NULL && strlen(fabric) >= sizeof(server.config.fabric))) {

@@ -36,22 +36,23 @@ static const struct {
     size_t offset;
 } tree_keys[] = {
 #define KEY(name) {#name, offsetof(struct inm_tree, name)}
-    KEY(racks), KEY(service_racks), KEY(racks_a_group), KEY(frames), KEY(hosts),
-    KEY(bottom_edges), KEY(bottom_spines), KEY(bottom_links), KEY(leaves), KEY(leaf_uplinks),
-    KEY(sets_a_cabinet), KEY(root_edges), KEY(root_spines), KEY(root_links), KEY(roots_a_cabinet),
+    KEY(racks),       KEY(service_racks), KEY(racks_a_group),   KEY(frames),
+    KEY(hosts),       KEY(bottom_edges),  KEY(bottom_spines),   KEY(bottom_links),
+    KEY(leaves),      KEY(leaf_uplinks),  KEY(sets_a_cabinet),  KEY(root_edges),
+    KEY(root_spines), KEY(root_links),    KEY(roots_a_cabinet),
 #undef KEY
 };
 
 /* The first error is kept. @return 0, by which inih counts the line as wrong. */
-static int __attribute__((format(printf, 3, 4)))
-wrong(struct reader *r, int line, const char *fmt, ...)
+static int __attribute__((format(printf, 3, 4))) wrong(struct reader *r, int line, const char *fmt,
+                                                       ...)
 {
     va_list args;
     int len;
 
     if (r->error[0] == '\0') {
-        len = line > 0 ? snprintf(r->error, r->size, "%s:%d: ", r->path, line)
-                       : snprintf(r->error, r->size, "%s: ", r->path);
+        len = line > 0 ? snprintf(r->error, r->size, "%s:%d: ", r->path, line) :
+                         snprintf(r->error, r->size, "%s: ", r->path);
         va_start(args, fmt);
         vsnprintf(r->error + len, r->size - (size_t)len, fmt, args);
         va_end(args);
@@ -59,8 +60,8 @@ wrong(struct reader *r, int line, const char *fmt, ...)
     return 0;
 }
 
-static int read_number(struct reader *r, int line, const char *name, const char *text,
-                       uint32_t max, uint32_t *value)
+static int read_number(struct reader *r, int line, const char *name, const char *text, uint32_t max,
+                       uint32_t *value)
 {
     char *end;
     unsigned long v = strtoul(text, &end, 10);
@@ -132,8 +133,8 @@ static int read_link(struct reader *r, int line, const char *name, const char *v
     if (a == INM_NONE || b == INM_NONE) {
         return wrong(r, line, "no such port: %s", a == INM_NONE ? one : two);
     }
-    return inm_topo_wire(r->topo, a, b) || wrong(r, line, "port %s or %s has a link already", one,
-                                                 two);
+    return inm_topo_wire(r->topo, a, b) ||
+           wrong(r, line, "port %s or %s has a link already", one, two);
 }
 
 /* inih tells lines only of syntax errors; counting them as they are read tells all. */

@@ -153,8 +153,9 @@ static uint32_t tree_chip(const struct inm_topo *topo, const struct inm_chip *wa
         }
         chip = (uint32_t)want->cabinet * t->frames + want->frame;
         if (nic) {
-            return want->cabinet < t->racks && want->slot < t->hosts
-                       ? topo->num_nrc + chip * t->hosts + want->slot : INM_NONE;
+            return want->cabinet < t->racks && want->slot < t->hosts ?
+                       topo->num_nrc + chip * t->hosts + want->slot :
+                       INM_NONE;
         }
         return want->slot < nrcs ? chip * nrcs + want->slot : INM_NONE;
     }
@@ -162,8 +163,9 @@ static uint32_t tree_chip(const struct inm_topo *topo, const struct inm_chip *wa
     if (want->level == INM_LEVEL_LEAF) {
         uint32_t group = want->cabinet * t->sets_a_cabinet + want->frame;
 
-        return want->frame < t->sets_a_cabinet && group < groups && want->index < t->leaves
-                   ? chip + group * t->leaves + want->index : INM_NONE;
+        return want->frame < t->sets_a_cabinet && group < groups && want->index < t->leaves ?
+                   chip + group * t->leaves + want->index :
+                   INM_NONE;
     }
     chip += groups * t->leaves;
     nrcs = t->root_edges + t->root_spines;
@@ -196,13 +198,17 @@ uint32_t inm_chip_parse(const struct inm_topo *topo, const char *name)
         return tree_chip(topo, &want, kind == 'h');
     }
     if (sscanf(name, "l%4us%3ub%4u%n", &a, &b, &c, &end) == 3 && name[end] == '\0' && b < 256) {
-        want = (struct inm_chip){.level = INM_LEVEL_LEAF, .cabinet = (uint16_t)a,
-                                 .frame = (uint8_t)b, .index = (uint16_t)c};
+        want = (struct inm_chip){.level = INM_LEVEL_LEAF,
+                                 .cabinet = (uint16_t)a,
+                                 .frame = (uint8_t)b,
+                                 .index = (uint16_t)c};
         return tree_chip(topo, &want, false);
     }
     if (sscanf(name, "t%4ub%4un%3u%n", &a, &b, &c, &end) == 3 && name[end] == '\0' && c < 256) {
-        want = (struct inm_chip){.level = INM_LEVEL_ROOT_EDGE, .cabinet = (uint16_t)a,
-                                 .index = (uint16_t)b, .slot = (uint8_t)c};
+        want = (struct inm_chip){.level = INM_LEVEL_ROOT_EDGE,
+                                 .cabinet = (uint16_t)a,
+                                 .index = (uint16_t)b,
+                                 .slot = (uint8_t)c};
         return tree_chip(topo, &want, false);
     }
     return INM_NONE;
@@ -225,14 +231,15 @@ uint32_t inm_port_parse(const struct inm_topo *topo, const char *name)
         return INM_NONE;
     }
     port = strtoul(colon + 1, &end, 10);
-    return *end == '\0' && port < inm_chip_ports(topo, chip)
-               ? inm_topo_port(topo, chip, (uint32_t)port) : INM_NONE;
+    return *end == '\0' && port < inm_chip_ports(topo, chip) ?
+               inm_topo_port(topo, chip, (uint32_t)port) :
+               INM_NONE;
 }
 
 const char *inm_level_name(unsigned level)
 {
-    static const char *const names[INM_LEVEL_NUM] = {"host", "bottom edge", "bottom spine", "leaf",
-                                                     "root edge", "root spine"};
+    static const char *const names[INM_LEVEL_NUM] = {"host", "bottom edge", "bottom spine",
+                                                     "leaf", "root edge",   "root spine"};
 
     return level < INM_LEVEL_NUM ? names[level] : "unknown";
 }

@@ -30,16 +30,16 @@ enum inm_level {
     INM_LEVEL_BOTTOM_EDGE,  /* NRCs of a bottom switch that hosts are wired to */
     INM_LEVEL_BOTTOM_SPINE, /* those that lead upwards */
     INM_LEVEL_LEAF,
-    INM_LEVEL_ROOT_EDGE,    /* NRCs of a root switch that leaf switches are wired to */
+    INM_LEVEL_ROOT_EDGE, /* NRCs of a root switch that leaf switches are wired to */
     INM_LEVEL_ROOT_SPINE,
     INM_LEVEL_NUM
 };
 
 struct inm_chip {
-    uint8_t  type;    /* enum nmp_chip */
-    uint8_t  level;   /* enum inm_level */
-    uint8_t  frame;   /* frame of a rack, set of a leaf cabinet; 0 in a root cabinet */
-    uint8_t  slot;    /* NRC or host within the board */
+    uint8_t type;     /* enum nmp_chip */
+    uint8_t level;    /* enum inm_level */
+    uint8_t frame;    /* frame of a rack, set of a leaf cabinet; 0 in a root cabinet */
+    uint8_t slot;     /* NRC or host within the board */
     uint16_t cabinet; /* number among the cabinets of its kind */
     uint16_t index;   /* of the board in its frame */
     uint32_t board;   /* switch that the chip belongs to, numbered through */
@@ -47,11 +47,11 @@ struct inm_chip {
 
 /* A fat tree of three stages of switches. All counts; 24 ports at each NRC are not exceeded. */
 struct inm_tree {
-    uint32_t racks;          /* with hosts */
-    uint32_t service_racks;  /* without: only their switches are there */
-    uint32_t racks_a_group;  /* racks that share a set of leaf switches */
-    uint32_t frames;         /* of a rack; each has one bottom switch */
-    uint32_t hosts;          /* of a frame */
+    uint32_t racks;         /* with hosts */
+    uint32_t service_racks; /* without: only their switches are there */
+    uint32_t racks_a_group; /* racks that share a set of leaf switches */
+    uint32_t frames;        /* of a rack; each has one bottom switch */
+    uint32_t hosts;         /* of a frame */
     uint32_t bottom_edges, bottom_spines, bottom_links; /* links: edge to spine, each pair */
     uint32_t leaves;         /* leaf switches of a group; each bottom switch has a link to each */
     uint32_t leaf_uplinks;   /* of a leaf switch; so many root switches are wired to it */
@@ -61,8 +61,8 @@ struct inm_tree {
 };
 
 struct inm_topo {
-    char     name[INM_NAME_MAX];
-    struct inm_tree tree;   /* all 0: the topology lists its chips */
+    char name[INM_NAME_MAX];
+    struct inm_tree tree; /* all 0: the topology lists its chips */
     uint32_t num_nrc, num_nic, num_boards;
     uint32_t server;        /* chip: the NIC of the management server */
     struct inm_chip *chips; /* num_nrc + num_nic */
@@ -83,8 +83,8 @@ static inline uint32_t inm_topo_ports(const struct inm_topo *topo)
 /** The number of a chip's port. */
 static inline uint32_t inm_topo_port(const struct inm_topo *topo, uint32_t chip, uint32_t port)
 {
-    return chip < topo->num_nrc ? chip * INM_NRC_PORTS + port
-                                : topo->num_nrc * (INM_NRC_PORTS - 1) + chip;
+    return chip < topo->num_nrc ? chip * INM_NRC_PORTS + port :
+                                  topo->num_nrc * (INM_NRC_PORTS - 1) + chip;
 }
 
 static inline uint32_t inm_topo_port_chip(const struct inm_topo *topo, uint32_t port)

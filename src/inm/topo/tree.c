@@ -148,15 +148,15 @@ static bool wire_bottom(struct inm_topo *topo, const struct plan *p, uint32_t nu
     const struct inm_tree *t = &topo->tree;
     uint32_t first = number * p->bottom_nrcs, group = number / p->group_switches, i;
     uint32_t hosts = t->hosts / t->bottom_edges, up = t->leaves / t->bottom_spines;
-    bool ok = wire_switch(topo, first, t->bottom_edges, t->bottom_spines, t->bottom_links, hosts,
-                          up);
+    bool ok =
+        wire_switch(topo, first, t->bottom_edges, t->bottom_spines, t->bottom_links, hosts, up);
 
     for (i = 0; i < t->hosts && number < t->racks * t->frames; i++) {
         ok &= wire(topo, first + i / hosts, i % hosts, topo->num_nrc + number * t->hosts + i, 0);
     }
     for (i = 0; i < t->leaves; i++) {
-        ok &= wire(topo, first + t->bottom_edges + i / up, i % up,
-                   p->leaf0 + group * t->leaves + i, number % p->group_switches);
+        ok &= wire(topo, first + t->bottom_edges + i / up, i % up, p->leaf0 + group * t->leaves + i,
+                   number % p->group_switches);
     }
     return ok;
 }

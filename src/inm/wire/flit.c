@@ -6,14 +6,18 @@
 
 enum { BIT_VC = 2, BIT_LENGTH = 5, BIT_HEAD_DATA = 70, BIT_BODY_DATA = 6, BIT_CRC = 166 };
 _Static_assert(BIT_HEAD_DATA + 128 == FLIT_BITS && BIT_BODY_DATA + 192 == FLIT_BITS &&
-                   BIT_CRC + 32 == FLIT_BITS, "data ends with its flit");
+                   BIT_CRC + 32 == FLIT_BITS,
+               "data ends with its flit");
 
 /* Where each of the descriptor's eight words lies in the packet. */
-static const uint16_t word_place[8] = {
-    BIT_HEAD_DATA, BIT_HEAD_DATA + 64,
-    FLIT_BITS + BIT_BODY_DATA, FLIT_BITS + BIT_BODY_DATA + 64, FLIT_BITS + BIT_BODY_DATA + 128,
-    2 * FLIT_BITS + BIT_BODY_DATA, 2 * FLIT_BITS + BIT_BODY_DATA + 64,
-    2 * FLIT_BITS + BIT_BODY_DATA + 128};
+static const uint16_t word_place[8] = {BIT_HEAD_DATA,
+                                       BIT_HEAD_DATA + 64,
+                                       FLIT_BITS + BIT_BODY_DATA,
+                                       FLIT_BITS + BIT_BODY_DATA + 64,
+                                       FLIT_BITS + BIT_BODY_DATA + 128,
+                                       2 * FLIT_BITS + BIT_BODY_DATA,
+                                       2 * FLIT_BITS + BIT_BODY_DATA + 64,
+                                       2 * FLIT_BITS + BIT_BODY_DATA + 128};
 
 static uint32_t desc_crc(const uint8_t *desc)
 {

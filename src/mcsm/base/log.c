@@ -31,10 +31,12 @@ int mcsm_log_open(const char *path)
 {
     FILE *opened = fopen(path, "ae");
 
-    if (opened == NULL)
+    if (opened == NULL) {
         return -errno;
-    if (file != NULL)
+    }
+    if (file != NULL) {
         fclose(file);
+    }
     file = opened;
     setvbuf(file, NULL, _IOLBF, 0);
     return 0;
@@ -47,8 +49,9 @@ void mcsm_log(mcsm_log_level_t level, const char *format, ...)
     struct tm parts;
     va_list args;
 
-    if (level > limit)
+    if (level > limit) {
         return;
+    }
     va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);

@@ -10,20 +10,23 @@ int mcsm_parse_number(const char *text, uint64_t min, uint64_t max, uint64_t *va
     unsigned long long value;
     char *end;
 
-    if (!isdigit((unsigned char)text[0]))
+    if (!isdigit((unsigned char)text[0])) {
         return -1;
+    }
     errno = 0;
     value = strtoull(text, &end, text[0] == '0' && tolower(text[1]) == 'x' ? 16 : 10);
-    if (errno != 0 || *end != '\0' || value < min || value > max)
+    if (errno != 0 || *end != '\0' || value < min || value > max) {
         return -1;
+    }
     *value_p = value;
     return 0;
 }
 
 int mcsm_parse_guid(const char *text, uint64_t *guid_p)
 {
-    if (strncmp(text, "0x", 2) != 0 || !isxdigit((unsigned char)text[2]))
+    if (strncmp(text, "0x", 2) != 0 || !isxdigit((unsigned char)text[2])) {
         return -1;
+    }
     return mcsm_parse_number(text, 1, UINT64_MAX, guid_p);
 }
 
@@ -33,12 +36,14 @@ int mcsm_parse_guid_port(const char *text, uint64_t *guid_p, uint8_t *port_p)
     uint64_t guid, port;
     char word[24];
 
-    if (slash == NULL || (size_t)(slash - text) >= sizeof(word))
+    if (slash == NULL || (size_t)(slash - text) >= sizeof(word)) {
         return -1;
+    }
     memcpy(word, text, slash - text);
     word[slash - text] = '\0';
-    if (mcsm_parse_guid(word, &guid) < 0 || mcsm_parse_number(slash + 1, 1, 254, &port) < 0)
+    if (mcsm_parse_guid(word, &guid) < 0 || mcsm_parse_number(slash + 1, 1, 254, &port) < 0) {
         return -1;
+    }
     *guid_p = guid;
     *port_p = port;
     return 0;
@@ -64,10 +69,12 @@ bool mcsm_next_word(const char **text_p, const char *separators, char *word, siz
     size_t length = strcspn(text, separators);
 
     *text_p = text + length;
-    if (length == 0)
+    if (length == 0) {
         return false;
-    if (length >= size)
+    }
+    if (length >= size) {
         length = size - 1;
+    }
     memcpy(word, text, length);
     word[length] = '\0';
     return true;

@@ -37,8 +37,9 @@ static int check_configs(char **paths, int count)
         found = mcsm_config_cross_check(configs, count, stderr);
         printf("%d clusters, %d contradictions\n", count, found);
     }
-    for (int i = 0; configs != NULL && i < count; i++)
+    for (int i = 0; configs != NULL && i < count; i++) {
         mcsm_config_free(configs[i]);
+    }
     free(configs);
     return unreadable ? EXIT_INPUT : found ? EXIT_FAULTY : EXIT_SUCCESS;
 }
@@ -49,12 +50,15 @@ static int check_dumps(char **paths, int count, bool json, const char *svg)
     check_report_t report;
     int status = 0;
 
-    for (int i = 0; i < count && status == 0; i++)
+    for (int i = 0; i < count && status == 0; i++) {
         status = check_read(&model, paths[i]);
-    if (status == 0)
+    }
+    if (status == 0) {
         status = check_connect(&model);
-    if (status == 0)
+    }
+    if (status == 0) {
         status = check_verify(&model, &report, stderr);
+    }
     if (status < 0) {
         check_free(&model);
         return EXIT_INPUT;
@@ -105,6 +109,6 @@ int main(int argc, char **argv)
         fputs(usage, stderr);
         return EXIT_USAGE;
     }
-    return config ? check_configs(argv + optind, argc - optind)
-                  : check_dumps(argv + optind, argc - optind, json, svg);
+    return config ? check_configs(argv + optind, argc - optind) :
+                    check_dumps(argv + optind, argc - optind, json, svg);
 }

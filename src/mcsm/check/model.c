@@ -14,8 +14,9 @@ static int by_cluster(const void *a, const void *b)
 {
     const check_node_t *x = *(check_node_t *const *)a, *y = *(check_node_t *const *)b;
 
-    if (x->cluster != y->cluster)
+    if (x->cluster != y->cluster) {
         return x->cluster - y->cluster;
+    }
     return x->guid < y->guid ? -1 : x->guid > y->guid;
 }
 
@@ -32,13 +33,15 @@ static int number_switches(check_model_t *model)
     }
     HASH_ITER(hh, model->nodes, node, next)
     {
-        if (node->sw)
+        if (node->sw) {
             model->switches[model->switch_count++] = node;
-        else
+        } else {
             model->host_count++;
+        }
     }
-    if (model->switch_count > 0)
+    if (model->switch_count > 0) {
         qsort(model->switches, model->switch_count, sizeof(*model->switches), by_cluster);
+    }
     for (int i = 0; i < model->switch_count; i++) {
         model->switches[i]->index = i;
         nports[i] = model->switches[i]->nports;
@@ -61,14 +64,16 @@ static void connect_link(check_model_t *model, const check_link_t *link)
 {
     check_node_t *a = check_find(model, link->a), *b = check_find(model, link->b);
 
-    if (a == NULL || b == NULL || link->a_port > a->nports || link->b_port > b->nports)
+    if (a == NULL || b == NULL || link->a_port > a->nports || link->b_port > b->nports) {
         return;
-    if (a->sw && b->sw)
+    }
+    if (a->sw && b->sw) {
         mcsm_graph_link(model->graph, a->index, link->a_port, b->index, link->b_port);
-    else if (a->sw)
+    } else if (a->sw) {
         attach(a, link->a_port, b);
-    else if (b->sw)
+    } else if (b->sw) {
         attach(b, link->b_port, a);
+    }
 }
 
 static bool is_named_back(const check_model_t *model, const check_border_t *border)
@@ -76,8 +81,9 @@ static bool is_named_back(const check_model_t *model, const check_border_t *bord
     for (size_t i = 0; i < model->border_count; i++) {
         const check_border_t *other = &model->borders[i];
 
-        if (other->guid == border->peer_guid && other->port == border->peer_port)
+        if (other->guid == border->peer_guid && other->port == border->peer_port) {
             return other->peer_guid == border->guid && other->peer_port == border->port;
+        }
     }
     return false;
 }
@@ -89,11 +95,13 @@ static int connect_borders(check_model_t *model)
         const check_border_t *border = &model->borders[i];
         check_link_t *more;
 
-        if (border->guid > border->peer_guid || !is_named_back(model, border))
+        if (border->guid > border->peer_guid || !is_named_back(model, border)) {
             continue;
+        }
         more = realloc(model->links, (model->link_count + 1) * 2 * sizeof(*more));
-        if (more == NULL)
+        if (more == NULL) {
             return -1;
+        }
         model->links = more;
         model->links[model->link_count] =
             (check_link_t){border->guid, border->peer_guid, border->port, border->peer_port, true};
@@ -113,25 +121,30 @@ static int connect_lanes(check_model_t *model)
     mcsm_graph_t *graph = model->graph;
     size_t n = graph->count;
 
-    if (model->lanes_count == 0)
+    if (model->lanes_count == 0) {
         return 0;
+    }
     graph->lane = calloc(n * n + 1, 1);
-    if (graph->lane == NULL)
+    if (graph->lane == NULL) {
         return -1;
+    }
     for (size_t i = 0; i < model->lanes_count; i++) {
         const check_node_t *node = check_find(model, model->lanes[i].guid);
         int first = node ? node->index : 0;
 
-        while (node != NULL && first > 0 && model->switches[first - 1]->cluster == node->cluster)
+        while (node != NULL && first > 0 && model->switches[first - 1]->cluster == node->cluster) {
             first--;
+        }
         for (const char *c = model->lanes[i].digits; node != NULL && *c != '\0'; c++) {
             int to = first + (c - model->lanes[i].digits);
 
-            if (to >= graph->count || !node->sw)
+            if (to >= graph->count || !node->sw) {
                 break;
+            }
             graph->lane[node->index * n + to] = digit(*c);
-            if (digit(*c) >= graph->lanes)
+            if (digit(*c) >= graph->lanes) {
                 graph->lanes = digit(*c) + 1;
+            }
         }
     }
     return 0;
@@ -139,12 +152,15 @@ static int connect_lanes(check_model_t *model)
 
 int check_connect(check_model_t *model)
 {
-    if (number_switches(model) < 0)
+    if (number_switches(model) < 0) {
         return -1;
-    for (size_t i = 0; i < model->link_count; i++)
+    }
+    for (size_t i = 0; i < model->link_count; i++) {
         connect_link(model, &model->links[i]);
-    if (connect_borders(model) < 0 || connect_lanes(model) < 0)
+    }
+    if (connect_borders(model) < 0 || connect_lanes(model) < 0) {
         return -1;
+    }
     for (int i = 0; i < model->switch_count; i++) {
         struct check_lft *lft;
 
@@ -178,8 +194,9 @@ void check_free(check_model_t *model)
     free(model->links);
     free(model->borders);
     free(model->mfts);
-    for (size_t i = 0; i < model->lanes_count; i++)
+    for (size_t i = 0; i < model->lanes_count; i++) {
         free(model->lanes[i].digits);
+    }
     free(model->lanes);
     free(model->lid_owner);
     free(model->lid_port);

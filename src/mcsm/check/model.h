@@ -74,7 +74,7 @@ typedef struct check_model {
         uint64_t guid;
         uint8_t *ports;
         UT_hash_handle hh;
-    } * lfts;
+    } *lfts;
     mcsm_graph_t *graph;
     unsigned lid_conflicts;
 } check_model_t;

@@ -39,10 +39,11 @@ static void text(const picture_t *picture, double x, double y, int size, const c
     fprintf(picture->out, "<text x=\"%.1f\" y=\"%.1f\" font-size=\"%d\" text-anchor=\"%s\">", x, y,
             size, anchor);
     for (; *words != '\0'; words++) {
-        if (*words == '<' || *words == '&' || *words == '>')
+        if (*words == '<' || *words == '&' || *words == '>') {
             fprintf(picture->out, "&#%d;", *words);
-        else
+        } else {
             fputc(*words, picture->out);
+        }
     }
     fputs("</text>\n", picture->out);
 }
@@ -56,8 +57,9 @@ static double row_width(const check_model_t *model, int cluster, bool leaf)
         const check_node_t *node = model->switches[i];
         int hosts = node->hosts < SHOWN_HOSTS ? node->hosts : 1;
 
-        if (node->cluster == cluster && (node->hosts > 0) == leaf)
+        if (node->cluster == cluster && (node->hosts > 0) == leaf) {
             width += hosts * 56 > 90 ? hosts * 56 : 90;
+        }
     }
     return width;
 }
@@ -73,8 +75,9 @@ static void place_row(picture_t *picture, int cluster, bool leaf)
         int hosts = node->hosts < SHOWN_HOSTS ? node->hosts : 1;
         double step = hosts * 56 > 90 ? hosts * 56 : 90;
 
-        if (node->cluster != cluster || (node->hosts > 0) != leaf)
+        if (node->cluster != cluster || (node->hosts > 0) != leaf) {
             continue;
+        }
         picture->switches[i] =
             (place_t){x + step / 2, picture->box_y[cluster] + (leaf ? ROW_LEAF : ROW_TOP)};
         x += step;
@@ -124,8 +127,9 @@ static int parallel_before(const check_model_t *model, size_t index)
     const check_link_t *link = &model->links[index];
     int count = 0;
 
-    for (size_t i = 0; i < index; i++)
+    for (size_t i = 0; i < index; i++) {
         count += model->links[i].a == link->a && model->links[i].b == link->b;
+    }
     return count;
 }
 
@@ -139,16 +143,18 @@ static void draw_link(const picture_t *picture, size_t index)
     place_t from, to;
     uint64_t load;
 
-    if (a == NULL || b == NULL || !a->sw || !b->sw)
+    if (a == NULL || b == NULL || !a->sw || !b->sw) {
         return;
+    }
     from = picture->switches[a->index];
     to = picture->switches[b->index];
     load = load_of(picture, link);
     share = picture->max_load ? (double)load / picture->max_load : 0;
     double dx = to.x - from.x, dy = to.y - from.y, length = fmax(1, hypot(dx, dy));
     /* Links within one row would pass through other switches: bend them upwards. */
-    if (fabs(dy) < 1)
+    if (fabs(dy) < 1) {
         bend += dx > 0 ? -fmin(90, length / 4) : fmin(90, length / 4);
+    }
     fprintf(picture->out,
             "<path d=\"M%.1f %.1f Q%.1f %.1f %.1f %.1f\" fill=\"none\" stroke=\"rgb(%d,%d,%d)\" "
             "stroke-width=\"%.1f\"%s><title>%s/%u - %s/%u: %lu pairs</title></path>\n",
@@ -174,8 +180,9 @@ static void draw_hosts(const picture_t *picture, int index)
     }
     HASH_ITER(hh, picture->model->nodes, node, next)
     {
-        if (node->sw || node->attached != index)
+        if (node->sw || node->attached != index) {
             continue;
+        }
         fprintf(picture->out,
                 "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"#999\"/>\n", at.x,
                 at.y + 14, x, y - 6);
@@ -218,13 +225,15 @@ static void draw(const picture_t *picture, const check_report_t *report)
              report->pairs, report->max_load);
     text(picture, MARGIN, 34, 14, "start", words);
     draw_boxes(picture);
-    for (size_t i = 0; i < picture->model->link_count; i++)
+    for (size_t i = 0; i < picture->model->link_count; i++) {
         draw_link(picture, i);
+    }
     for (int i = 0; i < picture->model->switch_count; i++) {
         place_t at = picture->switches[i];
 
-        if (picture->model->switches[i]->hosts > 0)
+        if (picture->model->switches[i]->hosts > 0) {
             draw_hosts(picture, i);
+        }
         fprintf(picture->out,
                 "<rect x=\"%.1f\" y=\"%.1f\" width=\"64\" height=\"28\" rx=\"5\" "
                 "fill=\"#dfe7f3\" stroke=\"#345\"/>\n",
@@ -244,15 +253,17 @@ int check_picture(const check_model_t *model, const check_report_t *report, cons
     picture.box_x = calloc(model->cluster_count + 1, sizeof(double));
     picture.box_y = calloc(model->cluster_count + 1, sizeof(double));
     picture.box_width = calloc(model->cluster_count + 1, sizeof(double));
-    if (!picture.switches || !picture.box_x || !picture.box_y || !picture.box_width)
+    if (!picture.switches || !picture.box_x || !picture.box_y || !picture.box_width) {
         status = -ENOMEM;
-    else if ((picture.out = fopen(path, "we")) == NULL)
+    } else if ((picture.out = fopen(path, "we")) == NULL) {
         status = -errno;
+    }
     if (status == 0) {
         place(&picture);
         draw(&picture, report);
-        if (fclose(picture.out) != 0)
+        if (fclose(picture.out) != 0) {
             status = -errno;
+        }
     }
     free(picture.switches);
     free(picture.box_x);

@@ -27,8 +27,9 @@ static void *append(void **array, size_t *count, size_t size)
     if ((*count & (*count - 1)) == 0) {
         void *more = realloc(*array, (*count ? *count * 2 : 1) * size);
 
-        if (more == NULL)
+        if (more == NULL) {
             return NULL;
+        }
         *array = more;
     }
     return memset((char *)*array + (*count)++ * size, 0, size);
@@ -54,11 +55,13 @@ static int read_cluster(reader_t *reader, const char *text)
     char name[MCSM_NAME_MAX + 1], (*added)[MCSM_NAME_MAX + 1];
     check_model_t *model = reader->model;
 
-    if (!mcsm_next_word(&text, " \n", name, sizeof(name)))
+    if (!mcsm_next_word(&text, " \n", name, sizeof(name))) {
         return bad(reader, "cluster without a name");
+    }
     added = append((void **)&model->clusters, &model->cluster_count, sizeof(*added));
-    if (added == NULL)
+    if (added == NULL) {
         return bad(reader, "out of memory");
+    }
     strcpy(*added, name);
     reader->cluster = model->cluster_count - 1;
     return 0;
@@ -71,8 +74,9 @@ static int read_node(reader_t *reader, const char *text)
     char type[16];
 
     if (!mcsm_next_word(&text, " \n", type, sizeof(type)) || !guid_word(&text, &guid) ||
-        !number_word(&text, 254, &nports) || reader->cluster < 0)
+        !number_word(&text, 254, &nports) || reader->cluster < 0) {
         return bad(reader, "expected: node switch|ca GUID PORTS \"NAME\"");
+    }
     old = check_find(reader->model, guid);
     if (old != NULL) {
         fprintf(stderr, "%s:%d: 0x%016lx is both in cluster %s and in %s: a border is missing\n",
@@ -81,8 +85,9 @@ static int read_node(reader_t *reader, const char *text)
         return -1;
     }
     node = calloc(1, sizeof(*node));
-    if (node == NULL)
+    if (node == NULL) {
         return bad(reader, "out of memory");
+    }
     node->guid = guid;
     node->sw = strcmp(type, "switch") == 0;
     node->nports = nports;
@@ -101,11 +106,13 @@ static int read_lid(reader_t *reader, const char *text)
     check_node_t *node;
 
     if (!guid_word(&text, &guid) || !number_word(&text, 254, &port) ||
-        !guid_word(&text, &port_guid) || !number_word(&text, MCSM_LID_MAX, &lid) || lid == 0)
+        !guid_word(&text, &port_guid) || !number_word(&text, MCSM_LID_MAX, &lid) || lid == 0) {
         return bad(reader, "expected: lid GUID PORT PORT-GUID LID");
+    }
     node = check_find(model, guid);
-    if (node == NULL)
+    if (node == NULL) {
         return bad(reader, "a LID of a node that is not there");
+    }
     if (model->lid_owner[lid] != 0) {
         model->lid_conflicts++;
         fprintf(stderr, "LID %lu is both that of 0x%016lx and of 0x%016lx\n", lid,
@@ -114,8 +121,9 @@ static int read_lid(reader_t *reader, const char *text)
     }
     model->lid_owner[lid] = guid;
     model->lid_port[lid] = port;
-    if (node->lid == 0)
+    if (node->lid == 0) {
         node->lid = lid;
+    }
     return 0;
 }
 
@@ -125,11 +133,13 @@ static int read_link(reader_t *reader, const char *text)
     check_link_t *link;
 
     if (!guid_word(&text, &a) || !number_word(&text, 254, &a_port) || !guid_word(&text, &b) ||
-        !number_word(&text, 254, &b_port))
+        !number_word(&text, 254, &b_port)) {
         return bad(reader, "expected: link GUID PORT GUID PORT");
+    }
     link = append((void **)&reader->model->links, &reader->model->link_count, sizeof(*link));
-    if (link == NULL)
+    if (link == NULL) {
         return bad(reader, "out of memory");
+    }
     *link = (check_link_t){a, b, a_port, b_port, false};
     return 0;
 }
@@ -142,12 +152,14 @@ static int read_border(reader_t *reader, const char *text)
 
     if (!guid_word(&text, &guid) || !number_word(&text, 254, &port) ||
         !mcsm_next_word(&text, " \n", name, sizeof(name)) || !guid_word(&text, &peer_guid) ||
-        !number_word(&text, 254, &peer_port))
+        !number_word(&text, 254, &peer_port)) {
         return bad(reader, "expected: border GUID PORT CLUSTER PEER-GUID PEER-PORT");
+    }
     border =
         append((void **)&reader->model->borders, &reader->model->border_count, sizeof(*border));
-    if (border == NULL)
+    if (border == NULL) {
         return bad(reader, "out of memory");
+    }
     *border = (check_border_t){guid, peer_guid, port, peer_port, reader->cluster};
     return 0;
 }
@@ -158,10 +170,12 @@ static bool digits(const char **text, char end, unsigned max, unsigned *number_p
     const char *at = *text;
     unsigned number = 0;
 
-    while (*at >= '0' && *at <= '9' && number <= max)
+    while (*at >= '0' && *at <= '9' && number <= max) {
         number = number * 10 + (*at++ - '0');
-    if (at == *text || *at != end || number > max)
+    }
+    if (at == *text || *at != end || number > max) {
         return false;
+    }
     *number_p = number;
     *text = at + (end != '\0');
     return true;
@@ -192,8 +206,9 @@ static int read_lft(reader_t *reader, const char *text)
     }
     HASH_ADD(hh, reader->model->lfts, guid, sizeof(lft->guid), lft);
     while (mcsm_next_word(&text, " \n", word, sizeof(word))) {
-        if (!read_run(word, &from, &to, &port))
+        if (!read_run(word, &from, &to, &port)) {
             return bad(reader, "expected FROM-TO:PORT");
+        }
         memset(lft->ports + from, port, to - from + 1);
     }
     return 0;
@@ -204,16 +219,19 @@ static int read_mft(reader_t *reader, const char *text)
     uint64_t guid, mlid, port;
     check_mft_t *mft;
 
-    if (!guid_word(&text, &guid) || !number_word(&text, 0xffff, &mlid) || mlid < MCSM_MLID_MIN)
+    if (!guid_word(&text, &guid) || !number_word(&text, 0xffff, &mlid) || mlid < MCSM_MLID_MIN) {
         return bad(reader, "expected: mft GUID MLID PORT...");
+    }
     mft = append((void **)&reader->model->mfts, &reader->model->mft_count, sizeof(*mft));
-    if (mft == NULL)
+    if (mft == NULL) {
         return bad(reader, "out of memory");
+    }
     mft->guid = guid;
     mft->mlid = mlid;
     while (*(text += strspn(text, " \n")) != '\0') {
-        if (!number_word(&text, 254, &port))
+        if (!number_word(&text, 254, &port)) {
             return bad(reader, "expected a port");
+        }
         mft->ports[port / 64] |= 1ULL << port % 64;
     }
     return 0;
@@ -223,8 +241,9 @@ static int read_multicast_sl(reader_t *reader, const char *text)
 {
     uint64_t sl;
 
-    if (!number_word(&text, 15, &sl))
+    if (!number_word(&text, 15, &sl)) {
         return bad(reader, "expected: multicast-sl NUMBER");
+    }
     reader->model->multicast_sl = sl;
     return 0;
 }
@@ -234,10 +253,12 @@ static int read_lanes(reader_t *reader, const char *text)
     check_model_t *model = reader->model;
     check_lanes_t *row = append((void **)&model->lanes, &model->lanes_count, sizeof(*row));
 
-    if (row == NULL)
+    if (row == NULL) {
         return bad(reader, "out of memory");
-    if (!guid_word(&text, &row->guid))
+    }
+    if (!guid_word(&text, &row->guid)) {
         return bad(reader, "expected: lanes GUID DIGITS");
+    }
     text += strspn(text, " ");
     row->digits = strndup(text, strspn(text, "0123456789abcdef"));
     return row->digits ? 0 : bad(reader, "out of memory");
@@ -254,16 +275,18 @@ static int read_line(reader_t *reader, const char *text)
         {"mft", read_mft},         {"lanes", read_lanes},   {"multicast-sl", read_multicast_sl}};
     char word[16];
 
-    if (!mcsm_next_word(&text, " \n", word, sizeof(word)))
+    if (!mcsm_next_word(&text, " \n", word, sizeof(word))) {
         return 0;
+    }
     if (strcmp(word, "end") == 0) {
         reader->ended = true;
         return 0;
     }
     for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
-        if (strcmp(word, kinds[i].word) == 0)
-            return reader->cluster < 0 && i > 0 ? bad(reader, "there is no cluster yet")
-                                                : kinds[i].read(reader, text);
+        if (strcmp(word, kinds[i].word) == 0) {
+            return reader->cluster < 0 && i > 0 ? bad(reader, "there is no cluster yet") :
+                                                  kinds[i].read(reader, text);
+        }
     }
     return bad(reader, "unknown line");
 }
@@ -285,15 +308,18 @@ int check_read(check_model_t *model, const char *path)
         status = -1;
     }
     while (status == 0 && getline(&line, &size, file) > 0) {
-        if (++reader.line > 1)
+        if (++reader.line > 1) {
             status = read_line(&reader, line);
-        else if (strcmp(line, "mcsm-dump 1\n") != 0)
+        } else if (strcmp(line, "mcsm-dump 1\n") != 0) {
             status = bad(&reader, "the first line is not \"mcsm-dump 1\"");
+        }
     }
-    if (status == 0 && !reader.ended)
+    if (status == 0 && !reader.ended) {
         status = bad(&reader, "the dump ends too early");
+    }
     free(line);
-    if (file != NULL)
+    if (file != NULL) {
         fclose(file);
+    }
     return status;
 }

@@ -58,12 +58,14 @@ void check_print_json(const check_model_t *model, const check_report_t *report, 
                    {"credit_loop", report->credit_loop > 0 ? report->credit_loop : 0}};
     char key[8];
 
-    for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++) {
         json_object_object_add(json, numbers[i].key, json_object_new_int64(numbers[i].value));
+    }
     for (int i = 0; i < 256; i++) {
         snprintf(key, sizeof(key), "%d", i);
-        if (report->by_hops[i] > 0)
+        if (report->by_hops[i] > 0) {
             json_object_object_add(hops, key, json_object_new_int64(report->by_hops[i]));
+        }
     }
     json_object_object_add(json, "pairs_by_hops", hops);
     json_object_object_add(json, "seconds", json_object_new_double(report->seconds));

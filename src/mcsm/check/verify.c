@@ -47,10 +47,12 @@ static int next_switch(const verifier_t *verifier, int at, const place_t *to)
     const mcsm_gswitch_t *sw = &verifier->model->graph->sw[at];
     uint8_t out = to->column[at];
 
-    if (at == to->sw && out == to->port)
+    if (at == to->sw && out == to->port) {
         return UNKNOWN;
-    if (out == 0 || out > sw->nports || verifier->peers[sw->first_link + out] < 0)
+    }
+    if (out == 0 || out > sw->nports || verifier->peers[sw->first_link + out] < 0) {
         return LOST;
+    }
     return verifier->peers[sw->first_link + out];
 }
 
@@ -88,8 +90,9 @@ static void show_fault(verifier_t *verifier, int from, unsigned lid)
     unsigned hop = 0;
     int at = from;
 
-    if (!show(verifier, circle))
+    if (!show(verifier, circle)) {
         return;
+    }
     fprintf(verifier->out, "%s: from %s to LID %u (%s)", circle ? "loop" : "lost",
             model->switches[from]->desc, lid, to ? to->desc : "?");
     while (hop++ < 16) {
@@ -116,13 +119,15 @@ static void add_load(verifier_t *verifier, const place_t *to)
     const mcsm_graph_t *graph = verifier->model->graph;
     uint64_t *flow = verifier->flow;
 
-    for (int i = 0; i < verifier->order_count; i++)
+    for (int i = 0; i < verifier->order_count; i++) {
         flow[verifier->order[i]] = graph->sw[verifier->order[i]].hosts;
+    }
     for (int i = verifier->order_count - 1; i >= 0; i--) {
         int at = verifier->order[i], link = graph->sw[at].first_link + to->column[at];
 
-        if (flow[at] == 0)
+        if (flow[at] == 0) {
             continue;
+        }
         graph->load[link] += flow[at];
         flow[verifier->peers[link]] += flow[at];
     }
@@ -143,8 +148,9 @@ static void count_pairs(verifier_t *verifier, int from, const place_t *to, uint6
     report->reachable += pairs;
     report->hops_sum += pairs * passed;
     report->by_hops[passed < 255 ? passed : 255] += pairs;
-    if (passed > report->hops_max)
+    if (passed > report->hops_max) {
         report->hops_max = passed;
+    }
 }
 
 /* All pairs with this LID as destination. The node of the LID is at a switch. */
@@ -152,21 +158,25 @@ static void verify_lid(verifier_t *verifier, const check_node_t *node, const pla
 {
     const check_model_t *model = verifier->model;
 
-    for (int i = 0; i < model->switch_count; i++)
+    for (int i = 0; i < model->switch_count; i++) {
         verifier->hops[i] = UNKNOWN;
+    }
     verifier->order_count = 0;
     for (int i = 0; i < verifier->source_count; i++) {
         int from = verifier->sources[i];
         uint64_t pairs = model->switches[from]->hosts;
 
         walk(verifier, from, to);
-        if (!node->sw && from == to->sw)
+        if (!node->sw && from == to->sw) {
             pairs--; /* the node itself is no source */
-        if (pairs > 0)
+        }
+        if (pairs > 0) {
             count_pairs(verifier, from, to, pairs);
+        }
     }
-    if (!node->sw)
+    if (!node->sw) {
         add_load(verifier, to);
+    }
 }
 
 static void sum_loads(verifier_t *verifier)
@@ -188,8 +198,9 @@ static void sum_loads(verifier_t *verifier)
 
 static int root_of(int *parent, int i)
 {
-    while (parent[i] != i)
+    while (parent[i] != i) {
         i = parent[i] = parent[parent[i]];
+    }
     return i;
 }
 
@@ -202,8 +213,9 @@ static int by_mlid(const void *a, const void *b)
 
 static const check_mft_t *find_mft(const check_mft_t *from, const check_mft_t *end, uint64_t guid)
 {
-    while (from < end && from->guid != guid)
+    while (from < end && from->guid != guid) {
         from++;
+    }
     return from < end ? from : NULL;
 }
 
@@ -219,8 +231,9 @@ static void verify_group(verifier_t *verifier, const check_mft_t *from, const ch
     const check_model_t *model = verifier->model;
 
     verifier->report->groups++;
-    for (int i = 0; i < model->switch_count; i++)
+    for (int i = 0; i < model->switch_count; i++) {
         parent[i] = i;
+    }
     for (const check_mft_t *mft = from; mft < end; mft++) {
         const check_node_t *node = check_find(model, mft->guid);
 
@@ -228,24 +241,27 @@ static void verify_group(verifier_t *verifier, const check_mft_t *from, const ch
             int peer = model->graph->sw[node->index].ports[p].peer, a, b;
             uint8_t peer_port = model->graph->sw[node->index].ports[p].peer_port;
 
-            if (!has_port(mft, p) || peer < 0 || peer < node->index)
+            if (!has_port(mft, p) || peer < 0 || peer < node->index) {
                 continue;
+            }
             if (!has_port(find_mft(from, end, model->switches[peer]->guid), peer_port)) {
                 verifier->report->multicast_cut++;
-                if (show(verifier, 2))
+                if (show(verifier, 2)) {
                     fprintf(verifier->out,
                             "multicast: group 0x%04x goes from %s to %s, but not back\n", mft->mlid,
                             node->desc, model->switches[peer]->desc);
+                }
                 continue;
             }
             a = root_of(parent, node->index);
             b = root_of(parent, peer);
             if (a == b) {
                 verifier->report->multicast_loops++;
-                if (show(verifier, 3))
+                if (show(verifier, 3)) {
                     fprintf(verifier->out,
                             "multicast: group 0x%04x goes in a circle over %s port %d\n", mft->mlid,
                             node->desc, p);
+                }
             }
             parent[a] = b;
         }
@@ -257,14 +273,17 @@ static int verify_multicast(verifier_t *verifier)
     check_model_t *model = verifier->model;
     int *parent = calloc(model->switch_count + 1, sizeof(*parent));
 
-    if (parent == NULL)
+    if (parent == NULL) {
         return -1;
-    if (model->mft_count > 0)
+    }
+    if (model->mft_count > 0) {
         qsort(model->mfts, model->mft_count, sizeof(*model->mfts), by_mlid);
+    }
     for (size_t from = 0, to; from < model->mft_count; from = to) {
         for (to = from; to < model->mft_count && model->mfts[to].mlid == model->mfts[from].mlid;
-             to++)
+             to++) {
             continue;
+        }
         verify_group(verifier, model->mfts + from, model->mfts + to, parent);
     }
     free(parent);
@@ -280,12 +299,14 @@ static void verify_borders(verifier_t *verifier)
         const check_node_t *node = check_find(model, border->guid);
 
         if (check_find(model, border->peer_guid) != NULL && node != NULL &&
-            model->graph->sw[node->index].ports[border->port].peer >= 0)
+            model->graph->sw[node->index].ports[border->port].peer >= 0) {
             continue;
+        }
         verifier->report->one_sided_borders++;
-        if (show(verifier, 4))
+        if (show(verifier, 4)) {
             fprintf(verifier->out, "border: port %u of 0x%016lx is known to cluster %s only\n",
                     border->port, border->guid, model->clusters[border->cluster]);
+        }
     }
 }
 
@@ -295,8 +316,9 @@ static void note_groups(const check_model_t *model, mcsm_deps_t *deps)
     for (size_t i = 0; i < model->mft_count; i++) {
         const check_node_t *node = check_find(model, model->mfts[i].guid);
 
-        if (node != NULL && node->sw)
+        if (node != NULL && node->sw) {
             mcsm_deps_note_multicast(deps, node->index, model->mfts[i].ports);
+        }
     }
 }
 
@@ -310,12 +332,15 @@ static int find_circle(const check_model_t *model, int *circle, int room)
         mcsm_deps_t *deps = mcsm_deps_new(model->graph);
 
         found = deps ? 0 : -1;
-        if (found == 0 && lane < model->graph->lanes)
+        if (found == 0 && lane < model->graph->lanes) {
             found = mcsm_deps_note_unicast(deps, lane);
-        if (found == 0 && groups)
+        }
+        if (found == 0 && groups) {
             note_groups(model, deps);
-        if (found == 0)
+        }
+        if (found == 0) {
             found = mcsm_deps_circle(deps, circle, room);
+        }
         mcsm_deps_free(deps);
     }
     return found;
@@ -330,11 +355,13 @@ static int verify_credits(verifier_t *verifier)
     const check_model_t *model = verifier->model;
     int circle[CHECK_SHOWN], length = find_circle(model, circle, CHECK_SHOWN);
 
-    if (length < 0)
+    if (length < 0) {
         return -1;
+    }
     verifier->report->credit_loop = length;
-    if (length == 0 || verifier->out == NULL)
+    if (length == 0 || verifier->out == NULL) {
         return 0;
+    }
     fprintf(verifier->out, "credit loop over %d links:", length);
     for (int i = 0; i < length && i < CHECK_SHOWN; i++) {
         int owner = mcsm_graph_owner(model->graph, circle[i]);
@@ -354,8 +381,9 @@ static const check_node_t *find_place(const check_model_t *model, unsigned lid, 
     const check_node_t *node =
         model->lid_owner[lid] ? check_find(model, model->lid_owner[lid]) : NULL;
 
-    if (node == NULL || (!node->sw && node->attached < 0))
+    if (node == NULL || (!node->sw && node->attached < 0)) {
         return NULL;
+    }
     to->lid = lid;
     to->sw = node->sw ? node->index : node->attached;
     to->port = node->sw ? 0 : node->port;
@@ -373,12 +401,14 @@ static int verify_unicast(verifier_t *verifier)
         for (unsigned k = 0; k < MCSM_COLUMNS; k++) {
             const check_node_t *node = find_place(model, first + k, &to);
 
-            if (node == NULL)
+            if (node == NULL) {
                 continue;
+            }
             to.column = verifier->columns + (size_t)k * model->switch_count;
             verify_lid(verifier, node, &to);
-            if (!node->sw && mcsm_graph_target(model->graph, to.sw, to.port, to.lid, false) < 0)
+            if (!node->sw && mcsm_graph_target(model->graph, to.sw, to.port, to.lid, false) < 0) {
                 return -1;
+            }
         }
     }
     sum_loads(verifier);
@@ -390,11 +420,13 @@ static int verify(verifier_t *verifier)
     check_model_t *model = verifier->model;
 
     for (int i = 0; i < model->switch_count; i++) {
-        if (model->switches[i]->hosts > 0)
+        if (model->switches[i]->hosts > 0) {
             verifier->sources[verifier->source_count++] = i;
+        }
     }
-    if (verify_unicast(verifier) < 0 || verify_credits(verifier) < 0)
+    if (verify_unicast(verifier) < 0 || verify_credits(verifier) < 0) {
         return -1;
+    }
     verify_borders(verifier);
     return verify_multicast(verifier);
 }
@@ -417,8 +449,9 @@ int check_verify(check_model_t *model, check_report_t *report, FILE *out)
     verifier.order = malloc(n * sizeof(int));
     verifier.flow = calloc(n, sizeof(uint64_t));
     if (verifier.peers && verifier.sources && verifier.columns && verifier.hops && verifier.stack &&
-        verifier.order && verifier.flow)
+        verifier.order && verifier.flow) {
         status = verify(&verifier);
+    }
     free(verifier.peers);
     free(verifier.sources);
     free(verifier.columns);
@@ -428,8 +461,9 @@ int check_verify(check_model_t *model, check_report_t *report, FILE *out)
     free(verifier.flow);
     clock_gettime(CLOCK_MONOTONIC, &end);
     report->seconds = end.tv_sec - start.tv_sec + (end.tv_nsec - start.tv_nsec) / 1e9;
-    if (status < 0)
+    if (status < 0) {
         fputs("mcsm-check: out of memory\n", stderr);
+    }
     return status;
 }
 

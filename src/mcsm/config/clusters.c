@@ -9,8 +9,9 @@
 static int find_neighbour(const mcsm_config_t *config, const char *name)
 {
     for (size_t i = 0; i < config->neighbour_count; i++) {
-        if (strcmp(config->neighbours[i].name, name) == 0)
+        if (strcmp(config->neighbours[i].name, name) == 0) {
             return i;
+        }
     }
     return -1;
 }
@@ -21,18 +22,21 @@ static int add_neighbour(mcsm_parser_t *parser, const char *name)
     int index = find_neighbour(config, name);
     mcsm_neighbour_t *neighbour;
 
-    if (index >= 0)
+    if (index >= 0) {
         return index;
-    if (name[0] == '\0' || strlen(name) > MCSM_NAME_MAX || config->neighbour_count == 255)
+    }
+    if (name[0] == '\0' || strlen(name) > MCSM_NAME_MAX || config->neighbour_count == 255) {
         return mcsm_parse_error(parser, parser->line,
                                 "neighbour \"%s\": expected a name of 1 to 31 characters, and at "
                                 "most 255 neighbours",
                                 name) -
                1;
+    }
     neighbour = mcsm_grow(parser, (void **)&config->neighbours, &config->neighbour_count,
                           sizeof(*neighbour));
-    if (neighbour == NULL)
+    if (neighbour == NULL) {
         return -1;
+    }
     strcpy(neighbour->name, name);
     neighbour->lids = (mcsm_range_t){1, 0};
     neighbour->line = parser->line;
@@ -46,21 +50,24 @@ static int border_words(mcsm_parser_t *parser, mcsm_border_t *border, const char
 
     if (!mcsm_next_word(&value, " \t", name, sizeof(name)) ||
         !mcsm_next_word(&value, " \t", peer, sizeof(peer)) ||
-        mcsm_parse_guid_port(peer, &border->peer_guid, &border->peer_port) < 0)
+        mcsm_parse_guid_port(peer, &border->peer_guid, &border->peer_port) < 0) {
         return mcsm_parse_error(parser, parser->line,
                                 "expected \"GUID/PORT = NEIGHBOUR PEER-GUID/PEER-PORT [transit] "
                                 "[joint]\"");
+    }
     while (mcsm_next_word(&value, " \t", word, sizeof(word))) {
-        if (strcmp(word, "transit") != 0 && strcmp(word, "joint") != 0)
+        if (strcmp(word, "transit") != 0 && strcmp(word, "joint") != 0) {
             return mcsm_parse_error(parser, parser->line,
                                     "\"%s\": after the peer stands transit, joint or nothing",
                                     word);
+        }
         border->transit |= word[0] == 't';
         border->joint |= word[0] == 'j';
     }
     neighbour = add_neighbour(parser, name);
-    if (neighbour < 0)
+    if (neighbour < 0) {
         return 0;
+    }
     border->neighbour = neighbour;
     return 1;
 }
@@ -70,22 +77,26 @@ int mcsm_parse_border(mcsm_parser_t *parser, const char *name, const char *value
     mcsm_config_t *config = parser->config;
     mcsm_border_t border = {.line = parser->line}, *added;
 
-    if (mcsm_parse_guid_port(name, &border.guid, &border.port) < 0)
+    if (mcsm_parse_guid_port(name, &border.guid, &border.port) < 0) {
         return mcsm_parse_error(parser, parser->line,
                                 "\"%s\": expected a border port as SWITCH-GUID/PORT, such as "
                                 "0x0002c90200410a28/17",
                                 name);
+    }
     for (size_t i = 0; i < config->border_count; i++) {
-        if (config->borders[i].guid == border.guid && config->borders[i].port == border.port)
+        if (config->borders[i].guid == border.guid && config->borders[i].port == border.port) {
             return mcsm_parse_error(parser, parser->line,
                                     "the border port %s stands already in line %d", name,
                                     config->borders[i].line);
+        }
     }
-    if (!border_words(parser, &border, value))
+    if (!border_words(parser, &border, value)) {
         return 0;
+    }
     added = mcsm_grow(parser, (void **)&config->borders, &config->border_count, sizeof(*added));
-    if (added == NULL)
+    if (added == NULL) {
         return 0;
+    }
     *added = border;
     return 1;
 }
@@ -100,9 +111,10 @@ static int neighbour_lids(mcsm_parser_t *parser, mcsm_neighbour_t *neighbour, co
         !mcsm_next_word(&words, " -", to, sizeof(to)) ||
         mcsm_next_word(&words, " -", rest, sizeof(rest)) ||
         mcsm_parse_number(from, 1, MCSM_LID_MAX, &low) < 0 ||
-        mcsm_parse_number(to, low, MCSM_LID_MAX, &high) < 0)
+        mcsm_parse_number(to, low, MCSM_LID_MAX, &high) < 0) {
         return mcsm_parse_error(parser, parser->line,
                                 "lids = %s: expected FROM-TO, such as 1000-1999", value);
+    }
     neighbour->lids = (mcsm_range_t){low, high};
     return 1;
 }
@@ -113,28 +125,33 @@ int mcsm_parse_neighbour(mcsm_parser_t *parser, const char *which, const char *n
     int index = add_neighbour(parser, which);
     mcsm_neighbour_t *neighbour;
 
-    if (index < 0)
+    if (index < 0) {
         return 0;
+    }
     neighbour = &parser->config->neighbours[index];
     neighbour->line = parser->line;
-    if (strcmp(name, "lids") == 0)
+    if (strcmp(name, "lids") == 0) {
         return neighbour_lids(parser, neighbour, value);
+    }
     if (strcmp(name, "lid-database") == 0) {
-        if (mcsm_lid_db_read(value, parser->err, &neighbour->db) < 0)
+        if (mcsm_lid_db_read(value, parser->err, &neighbour->db) < 0) {
             return mcsm_parse_error(parser, parser->line, "lid-database = %s cannot be used",
                                     value);
+        }
         return 1;
     }
     if (strcmp(name, "passes-to") == 0) {
-        if (strlen(neighbour->passes_names) + strlen(value) + 2 > sizeof(neighbour->passes_names))
+        if (strlen(neighbour->passes_names) + strlen(value) + 2 > sizeof(neighbour->passes_names)) {
             return mcsm_parse_error(parser, parser->line, "passes-to: more than %zu characters",
                                     sizeof(neighbour->passes_names) - 2);
+        }
         strcat(strcat(neighbour->passes_names, " "), value);
         return 1;
     }
     if (strcmp(name, "via") == 0) {
-        if (strlen(value) > MCSM_NAME_MAX)
+        if (strlen(value) > MCSM_NAME_MAX) {
             return mcsm_parse_error(parser, parser->line, "via: a name has at most 31 characters");
+        }
         strcpy(neighbour->via_name, value);
         return 1;
     }
@@ -150,8 +167,9 @@ static mcsm_partition_t *find_partition(mcsm_parser_t *parser, const char *name)
     mcsm_partition_t *partition;
 
     for (size_t i = 0; i < config->partition_count; i++) {
-        if (strcmp(config->partitions[i].name, name) == 0)
+        if (strcmp(config->partitions[i].name, name) == 0) {
             return &config->partitions[i];
+        }
     }
     if (name[0] == '\0' || strlen(name) > MCSM_NAME_MAX) {
         mcsm_parse_error(parser, parser->line, "[partition NAME]: expected 1 to 31 characters");
@@ -159,8 +177,9 @@ static mcsm_partition_t *find_partition(mcsm_parser_t *parser, const char *name)
     }
     partition = mcsm_grow(parser, (void **)&config->partitions, &config->partition_count,
                           sizeof(*partition));
-    if (partition == NULL)
+    if (partition == NULL) {
         return NULL;
+    }
     strcpy(partition->name, name);
     partition->qkey = 0x0b1b;
     partition->mtu = 4;
@@ -184,12 +203,14 @@ static int partition_members(mcsm_parser_t *parser, mcsm_partition_t *partition,
             partition->all_full |= full;
             continue;
         }
-        if (mcsm_parse_guid(word, &guid) < 0)
+        if (mcsm_parse_guid(word, &guid) < 0) {
             return mcsm_parse_error(parser, parser->line, "%s = %s: expected port GUIDs, or all",
                                     name, word);
+        }
         added = mcsm_grow(parser, array, count, sizeof(*added));
-        if (added == NULL)
+        if (added == NULL) {
             return 0;
+        }
         *added = guid;
     }
     return 1;
@@ -209,21 +230,25 @@ int mcsm_parse_partition(mcsm_parser_t *parser, const char *which, const char *n
     mcsm_partition_t *partition = find_partition(parser, which);
     uint64_t result;
 
-    if (partition == NULL)
+    if (partition == NULL) {
         return 0;
-    if (strcmp(name, "full") == 0 || strcmp(name, "limited") == 0)
+    }
+    if (strcmp(name, "full") == 0 || strcmp(name, "limited") == 0) {
         return partition_members(parser, partition, name, value);
-    if (strcmp(name, "ipoib") == 0)
-        return mcsm_parse_bool(value, &partition->ipoib) == 0
-                   ? 1
-                   : mcsm_parse_error(parser, parser->line, "ipoib = %s: expected yes or no",
-                                      value);
+    }
+    if (strcmp(name, "ipoib") == 0) {
+        return mcsm_parse_bool(value, &partition->ipoib) == 0 ?
+                   1 :
+                   mcsm_parse_error(parser, parser->line, "ipoib = %s: expected yes or no", value);
+    }
     for (int i = 0; i < 5; i++) {
-        if (strcmp(name, keys[i].name) != 0)
+        if (strcmp(name, keys[i].name) != 0) {
             continue;
-        if (mcsm_parse_number(value, keys[i].min, keys[i].max, &result) < 0)
+        }
+        if (mcsm_parse_number(value, keys[i].min, keys[i].max, &result) < 0) {
             return mcsm_parse_error(parser, parser->line, "%s = %s: expected %lu to %lu", name,
                                     value, keys[i].min, keys[i].max);
+        }
         switch (i) {
         case 0:
             partition->pkey = result & 0x7fff;
@@ -265,8 +290,9 @@ static void resolve_via(mcsm_parser_t *parser, mcsm_neighbour_t *neighbour)
     }
     neighbour->via = at;
     for (size_t i = 0; i < config->border_count; i++) {
-        if (config->borders[i].neighbour == at && config->borders[i].transit)
+        if (config->borders[i].neighbour == at && config->borders[i].transit) {
             return;
+        }
     }
     mcsm_parse_error(parser, neighbour->line,
                      "[neighbour %s]: no border port to %s has the word transit, so that no route "
@@ -283,12 +309,13 @@ static void resolve_passes(mcsm_parser_t *parser, mcsm_neighbour_t *neighbour)
     while (mcsm_next_word(&words, " ,\t\n", word, sizeof(word))) {
         int index = find_neighbour(parser->config, word);
 
-        if (index < 0)
+        if (index < 0) {
             mcsm_parse_error(parser, neighbour->line,
                              "[neighbour %s] passes-to = %s: there is no such neighbour",
                              neighbour->name, word);
-        else
+        } else {
             neighbour->passes[index] = true;
+        }
     }
 }
 
@@ -304,10 +331,12 @@ static void range_of_db(mcsm_lid_db_t *db, mcsm_range_t *range)
 /* The LIDs that a cluster may give, in a set of 64 K bits. */
 static void add_lids(uint64_t *set, const mcsm_lid_db_t *db, mcsm_range_t range)
 {
-    for (size_t i = 0; i < db->count; i++)
+    for (size_t i = 0; i < db->count; i++) {
         set[db->entries[i].lid / 64] |= 1ULL << db->entries[i].lid % 64;
-    for (unsigned lid = range.from; db->count == 0 && lid <= range.to; lid++)
+    }
+    for (unsigned lid = range.from; db->count == 0 && lid <= range.to; lid++) {
         set[lid / 64] |= 1ULL << lid % 64;
+    }
 }
 
 unsigned mcsm_common_lid(const mcsm_lid_db_t *a, mcsm_range_t ra, const mcsm_lid_db_t *b,
@@ -318,8 +347,9 @@ unsigned mcsm_common_lid(const mcsm_lid_db_t *a, mcsm_range_t ra, const mcsm_lid
     add_lids(of_a, a, ra);
     add_lids(of_b, b, rb);
     for (unsigned i = 0; i < 1024; i++) {
-        if ((of_a[i] & of_b[i]) != 0)
+        if ((of_a[i] & of_b[i]) != 0) {
             return i * 64 + __builtin_ctzll(of_a[i] & of_b[i]);
+        }
     }
     return 0;
 }
@@ -329,26 +359,31 @@ static void check_neighbour(mcsm_parser_t *parser, mcsm_neighbour_t *neighbour)
     mcsm_config_t *config = parser->config;
     unsigned lid;
 
-    if (neighbour->db.count > 0 && neighbour->lids.from > neighbour->lids.to)
+    if (neighbour->db.count > 0 && neighbour->lids.from > neighbour->lids.to) {
         range_of_db(&neighbour->db, &neighbour->lids);
-    if (neighbour->lids.from > neighbour->lids.to)
+    }
+    if (neighbour->lids.from > neighbour->lids.to) {
         mcsm_parse_error(
             parser, neighbour->line,
             "neighbour %s has no LIDs: add a section [neighbour %s] with lids = FROM-TO "
             "or lid-database = FILE",
             neighbour->name, neighbour->name);
-    if (strcmp(neighbour->name, config->name) == 0)
+    }
+    if (strcmp(neighbour->name, config->name) == 0) {
         mcsm_parse_error(parser, neighbour->line, "%s is this cluster, not a neighbour",
                          neighbour->name);
+    }
     lid = mcsm_common_lid(&config->db, config->lids, &neighbour->db, neighbour->lids);
-    if (lid != 0)
+    if (lid != 0) {
         mcsm_parse_error(parser, neighbour->line, "LID %u is both ours and neighbour %s's", lid,
                          neighbour->name);
+    }
     for (mcsm_neighbour_t *other = config->neighbours; other < neighbour; other++) {
         lid = mcsm_common_lid(&other->db, other->lids, &neighbour->db, neighbour->lids);
-        if (lid != 0)
+        if (lid != 0) {
             mcsm_parse_error(parser, neighbour->line, "LID %u is that of both %s and %s", lid,
                              other->name, neighbour->name);
+        }
     }
     resolve_via(parser, neighbour);
     resolve_passes(parser, neighbour);
@@ -359,17 +394,20 @@ static void add_default_partition(mcsm_parser_t *parser)
     mcsm_config_t *config = parser->config;
 
     for (size_t i = 0; i < config->partition_count; i++) {
-        if (config->partitions[i].pkey == 0)
+        if (config->partitions[i].pkey == 0) {
             mcsm_parse_error(parser, config->partitions[i].line, "[partition %s] has no pkey",
                              config->partitions[i].name);
+        }
         for (size_t k = 0; k < i; k++) {
-            if (config->partitions[k].pkey == config->partitions[i].pkey)
+            if (config->partitions[k].pkey == config->partitions[i].pkey) {
                 mcsm_parse_error(parser, config->partitions[i].line,
                                  "pkey 0x%04x is also that of [partition %s]",
                                  config->partitions[i].pkey, config->partitions[k].name);
+            }
         }
-        if (config->partitions[i].pkey == 0x7fff)
+        if (config->partitions[i].pkey == 0x7fff) {
             return;
+        }
     }
     mcsm_partition_t *partition = find_partition(parser, "default");
     if (partition != NULL) {
@@ -380,13 +418,17 @@ static void add_default_partition(mcsm_parser_t *parser)
 
 bool mcsm_config_allows(const mcsm_config_t *config, const mcsm_border_t *e, const mcsm_border_t *f)
 {
-    if (e->neighbour == f->neighbour)
+    if (e->neighbour == f->neighbour) {
         return false;
-    if (e->joint && f->joint && config->multicast_sl == 0)
+    }
+    if (e->joint && f->joint && config->multicast_sl == 0) {
         return true;
+    }
     for (size_t i = 0; i < config->neighbour_count && f->transit; i++) {
-        if (config->neighbours[e->neighbour].passes[i] && config->neighbours[i].via == f->neighbour)
+        if (config->neighbours[e->neighbour].passes[i] &&
+            config->neighbours[i].via == f->neighbour) {
             return true;
+        }
     }
     return false;
 }
@@ -407,42 +449,52 @@ static void check_lanes(mcsm_parser_t *parser)
         }
     }
     for (size_t i = 0; i < config->partition_count && lanes; i++) {
-        if (config->partitions[i].sl != 0)
+        if (config->partitions[i].sl != 0) {
             mcsm_parse_error(parser, config->partitions[i].line,
                              "engine = %s chooses the service levels: remove sl",
                              mcsm_engine_name(config->engine));
+        }
     }
-    if (lanes && config->set_sl2vl)
+    if (lanes && config->set_sl2vl) {
         mcsm_parse_error(parser, 0, "engine = %s sets sl2vl itself: remove the key",
                          mcsm_engine_name(config->engine));
+    }
 }
 
 void mcsm_config_finish(mcsm_parser_t *parser)
 {
     mcsm_config_t *config = parser->config;
 
-    if (config->name[0] == '\0')
+    if (config->name[0] == '\0') {
         mcsm_parse_error(parser, 0, "[cluster] has no name");
-    if (config->db.count > 0 && !parser->lids_set)
+    }
+    if (config->db.count > 0 && !parser->lids_set) {
         range_of_db(&config->db, &config->lids);
-    if (config->lids.from > config->lids.to)
+    }
+    if (config->lids.from > config->lids.to) {
         mcsm_parse_error(parser, 0, "lid-min %u is above lid-max %u", config->lids.from,
                          config->lids.to);
+    }
     for (size_t i = 0; i < config->db.count; i++) {
-        if (!mcsm_range_has(config->lids, config->db.entries[i].lid))
+        if (!mcsm_range_has(config->lids, config->db.entries[i].lid)) {
             mcsm_parse_error(parser, 0, "the database gives LID %u, outside of lid-min to lid-max",
                              config->db.entries[i].lid);
+        }
     }
-    if (config->socket[0] == '\0')
+    if (config->socket[0] == '\0') {
         snprintf(config->socket, sizeof(config->socket), "/run/mcsm/%s.sock", config->name);
-    for (size_t i = 0; i < config->neighbour_count; i++)
+    }
+    for (size_t i = 0; i < config->neighbour_count; i++) {
         check_neighbour(parser, &config->neighbours[i]);
+    }
     if (config->engine != MCSM_ENGINE_UPDN && config->engine != MCSM_ENGINE_AUTO &&
-        config->root_count > 0)
+        config->root_count > 0) {
         mcsm_parse_error(parser, 0, "[routing] has roots, but its engine is not updn or auto");
+    }
     if (config->engine != MCSM_ENGINE_DOR && config->engine != MCSM_ENGINE_TORUS &&
-        config->dimension_count > 0)
+        config->dimension_count > 0) {
         mcsm_parse_error(parser, 0, "[routing] has dimensions, but its engine is not dor or torus");
+    }
     check_lanes(parser);
     add_default_partition(parser);
 }

@@ -18,10 +18,11 @@ int mcsm_parse_error(mcsm_parser_t *parser, int line, const char *format, ...)
 {
     va_list args;
 
-    if (line > 0)
+    if (line > 0) {
         fprintf(parser->err, "%s:%d: ", parser->config->path, line);
-    else
+    } else {
         fprintf(parser->err, "%s: ", parser->config->path);
+    }
     va_start(args, format);
     vfprintf(parser->err, format, args);
     va_end(args);
@@ -47,15 +48,17 @@ static char *read_line(char *line, int size, void *stream)
 {
     mcsm_parser_t *parser = stream;
 
-    if (fgets(line, size, parser->file) == NULL)
+    if (fgets(line, size, parser->file) == NULL) {
         return NULL;
+    }
     parser->line++;
     if (strchr(line, '\n') == NULL && !feof(parser->file)) {
         mcsm_parse_error(parser, parser->line,
                          "the line is longer than %d characters: repeat the key on a new line",
                          size - 2);
-        for (int c = getc(parser->file); c != '\n' && c != EOF; c = getc(parser->file))
+        for (int c = getc(parser->file); c != '\n' && c != EOF; c = getc(parser->file)) {
             continue;
+        }
         line[0] = '\n';
         line[1] = '\0';
     }
@@ -66,20 +69,27 @@ static int handle(void *user, const char *section, const char *name, const char 
 {
     mcsm_parser_t *parser = user;
 
-    if (strcmp(section, "cluster") == 0)
+    if (strcmp(section, "cluster") == 0) {
         return mcsm_parse_cluster(parser, name, value);
-    if (strcmp(section, "border") == 0)
+    }
+    if (strcmp(section, "border") == 0) {
         return mcsm_parse_border(parser, name, value);
-    if (strncmp(section, "neighbour ", 10) == 0)
+    }
+    if (strncmp(section, "neighbour ", 10) == 0) {
         return mcsm_parse_neighbour(parser, section + 10, name, value);
-    if (strcmp(section, "routing") == 0 || strcmp(section, "multicast") == 0)
+    }
+    if (strcmp(section, "routing") == 0 || strcmp(section, "multicast") == 0) {
         return mcsm_parse_routing(parser, name, value);
-    if (strcmp(section, "port") == 0)
+    }
+    if (strcmp(section, "port") == 0) {
         return mcsm_parse_port(parser, name, value);
-    if (strcmp(section, "sweep") == 0)
+    }
+    if (strcmp(section, "sweep") == 0) {
         return mcsm_parse_sweep(parser, name, value);
-    if (strncmp(section, "partition ", 10) == 0)
+    }
+    if (strncmp(section, "partition ", 10) == 0) {
         return mcsm_parse_partition(parser, section + 10, name, value);
+    }
     return mcsm_parse_error(
         parser, parser->line,
         "unknown section [%s]: there are [cluster], [border], [neighbour NAME], "
@@ -124,8 +134,9 @@ mcsm_config_t *mcsm_config_read(const char *path, FILE *err)
     mcsm_parser_t parser = {.config = config, .err = err};
     int bad_line;
 
-    if (config == NULL)
+    if (config == NULL) {
         return NULL;
+    }
     set_defaults(config, path);
     parser.file = fopen(path, "re");
     if (parser.file == NULL) {
@@ -133,10 +144,12 @@ mcsm_config_t *mcsm_config_read(const char *path, FILE *err)
     } else {
         bad_line = ini_parse_stream(read_line, &parser, handle, &parser);
         fclose(parser.file);
-        if (bad_line > 0 && parser.errors == 0)
+        if (bad_line > 0 && parser.errors == 0) {
             mcsm_parse_error(&parser, bad_line, "expected \"[section]\" or \"key = value\"");
-        if (parser.errors == 0)
+        }
+        if (parser.errors == 0) {
             mcsm_config_finish(&parser);
+        }
     }
     if (parser.errors > 0) {
         mcsm_config_free(config);
@@ -147,10 +160,12 @@ mcsm_config_t *mcsm_config_read(const char *path, FILE *err)
 
 void mcsm_config_free(mcsm_config_t *config)
 {
-    if (config == NULL)
+    if (config == NULL) {
         return;
-    for (size_t i = 0; i < config->neighbour_count; i++)
+    }
+    for (size_t i = 0; i < config->neighbour_count; i++) {
         free(config->neighbours[i].db.entries);
+    }
     for (size_t i = 0; i < config->partition_count; i++) {
         free(config->partitions[i].full);
         free(config->partitions[i].limited);

@@ -16,8 +16,9 @@ typedef struct cross {
 static int find_cluster(const cross_t *cross, const char *name)
 {
     for (size_t i = 0; i < cross->count; i++) {
-        if (strcmp(cross->configs[i]->name, name) == 0)
+        if (strcmp(cross->configs[i]->name, name) == 0) {
             return i;
+        }
     }
     return -1;
 }
@@ -25,8 +26,9 @@ static int find_cluster(const cross_t *cross, const char *name)
 static const mcsm_border_t *find_border(const mcsm_config_t *config, uint64_t guid, uint8_t port)
 {
     for (size_t i = 0; i < config->border_count; i++) {
-        if (config->borders[i].guid == guid && config->borders[i].port == port)
+        if (config->borders[i].guid == guid && config->borders[i].port == port) {
             return &config->borders[i];
+        }
     }
     return NULL;
 }
@@ -50,47 +52,55 @@ static void check_border(cross_t *cross, const mcsm_config_t *config, const mcsm
         return;
     }
     if (back->peer_guid != border->guid || back->peer_port != border->port ||
-        strcmp(cross->configs[other]->neighbours[back->neighbour].name, config->name) != 0)
+        strcmp(cross->configs[other]->neighbours[back->neighbour].name, config->name) != 0) {
         CONTRADICTION(cross, "%s:%d: cluster %s says that 0x%016lx/%u leads to %s 0x%016lx/%u\n",
                       config->path, border->line, name, border->peer_guid, border->peer_port,
                       cross->configs[other]->neighbours[back->neighbour].name, back->peer_guid,
                       back->peer_port);
-    else if (back->joint != border->joint)
+    } else if (back->joint != border->joint) {
         CONTRADICTION(cross, "%s:%d: only one side calls the link 0x%016lx/%u to %s a joint\n",
                       config->path, border->line, border->guid, border->port, name);
+    }
 }
 
 static void check_pair(cross_t *cross, const mcsm_config_t *a, const mcsm_config_t *b)
 {
     unsigned lid = mcsm_common_lid(&a->db, a->lids, &b->db, b->lids);
 
-    if (strcmp(a->name, b->name) == 0)
+    if (strcmp(a->name, b->name) == 0) {
         CONTRADICTION(cross, "%s and %s: both clusters are named %s\n", a->path, b->path, a->name);
-    if (lid != 0)
+    }
+    if (lid != 0) {
         CONTRADICTION(cross, "%s and %s: LID %u may be given by both clusters\n", a->path, b->path,
                       lid);
-    if (a->mlids != b->mlids)
+    }
+    if (a->mlids != b->mlids) {
         CONTRADICTION(cross,
                       "%s and %s: mlids %u and %u differ, so that a group would have two MLIDs\n",
                       a->path, b->path, a->mlids, b->mlids);
+    }
     /* A manager configures its end of a border link by its own limits. It reports its own limit of
      * the packet size to its hosts. */
-    if (a->max_mtu != b->max_mtu || a->max_op_vls != b->max_op_vls)
+    if (a->max_mtu != b->max_mtu || a->max_op_vls != b->max_op_vls) {
         CONTRADICTION(cross,
                       "%s and %s: mtu or vls of [port] differ: long packets from one cluster "
                       "would be lost in the other one\n",
                       a->path, b->path);
-    if (a->multicast_sl != b->multicast_sl)
+    }
+    if (a->multicast_sl != b->multicast_sl) {
         CONTRADICTION(cross, "%s and %s: sl of [multicast] differs\n", a->path, b->path);
-    if (a->subnet_prefix != b->subnet_prefix)
+    }
+    if (a->subnet_prefix != b->subnet_prefix) {
         CONTRADICTION(cross, "%s and %s: the subnet prefixes differ\n", a->path, b->path);
+    }
 }
 
 static const mcsm_neighbour_t *find_neighbour(const mcsm_config_t *config, const char *name)
 {
     for (size_t i = 0; i < config->neighbour_count; i++) {
-        if (strcmp(config->neighbours[i].name, name) == 0)
+        if (strcmp(config->neighbours[i].name, name) == 0) {
             return &config->neighbours[i];
+        }
     }
     return NULL;
 }
@@ -108,15 +118,16 @@ static void check_lids(cross_t *cross, const mcsm_config_t *config, const mcsm_c
         return;
     }
     if (other->db.count == 0 &&
-        (known->lids.from > other->lids.from || known->lids.to < other->lids.to))
+        (known->lids.from > other->lids.from || known->lids.to < other->lids.to)) {
         CONTRADICTION(cross, "%s:%d: cluster %s gives the LIDs %u-%u, not %u-%u\n", config->path,
                       known->line, other->name, other->lids.from, other->lids.to, known->lids.from,
                       known->lids.to);
+    }
     for (size_t i = 0; i < other->db.count; i++) {
         uint16_t lid = other->db.entries[i].lid;
-        bool has = known->db.count > 0
-                       ? mcsm_lid_db_find(&known->db, other->db.entries[i].guid) == lid
-                       : mcsm_range_has(known->lids, lid);
+        bool has = known->db.count > 0 ?
+                       mcsm_lid_db_find(&known->db, other->db.entries[i].guid) == lid :
+                       mcsm_range_has(known->lids, lid);
 
         if (!has) {
             CONTRADICTION(cross, "%s:%d: LID %u of cluster %s is not known\n", config->path,
@@ -136,11 +147,13 @@ static void check_way(cross_t *cross, size_t from, size_t to)
             find_neighbour(cross->configs[at], cross->configs[to]->name);
         int next;
 
-        if (known == NULL)
+        if (known == NULL) {
             return; /* check_lids() says so */
+        }
         next = find_cluster(cross, cross->configs[at]->neighbours[known->via].name);
-        if (next < 0)
+        if (next < 0) {
             return; /* check_border() says so */
+        }
         if (steps > cross->count) {
             CONTRADICTION(cross, "%s: the way from cluster %s to %s goes in a circle through %s\n",
                           cross->configs[from]->path, cross->configs[from]->name,
@@ -153,8 +166,9 @@ static void check_way(cross_t *cross, size_t from, size_t to)
 
 static size_t root_of(size_t *parent, size_t i)
 {
-    while (parent[i] != i)
+    while (parent[i] != i) {
         i = parent[i];
+    }
     return i;
 }
 
@@ -163,8 +177,9 @@ static void check_joints(cross_t *cross)
 {
     size_t *parent = calloc(cross->count, sizeof(*parent));
 
-    for (size_t i = 0; parent != NULL && i < cross->count; i++)
+    for (size_t i = 0; parent != NULL && i < cross->count; i++) {
         parent[i] = i;
+    }
     for (size_t i = 0; parent != NULL && i < cross->count; i++) {
         const mcsm_config_t *config = cross->configs[i];
 
@@ -172,11 +187,13 @@ static void check_joints(cross_t *cross)
             const mcsm_border_t *border = &config->borders[k];
             int other = find_cluster(cross, config->neighbours[border->neighbour].name);
 
-            if (!border->joint || other < 0 || (size_t)other < i)
+            if (!border->joint || other < 0 || (size_t)other < i) {
                 continue; /* each link once */
-            if (root_of(parent, i) == root_of(parent, other))
+            }
+            if (root_of(parent, i) == root_of(parent, other)) {
                 CONTRADICTION(cross, "%s:%d: the joint to %s closes a loop of the multicast tree\n",
                               config->path, border->line, cross->configs[other]->name);
+            }
             parent[root_of(parent, i)] = root_of(parent, other);
         }
     }
@@ -194,17 +211,20 @@ static void check_passes(cross_t *cross, size_t from, size_t to)
         const mcsm_neighbour_t *source = find_neighbour(config, cross->configs[before]->name);
         int next;
 
-        if (target == NULL)
+        if (target == NULL) {
             return; /* check_lids() says so */
-        if (at != from && source != NULL && !source->passes[target - config->neighbours])
+        }
+        if (at != from && source != NULL && !source->passes[target - config->neighbours]) {
             CONTRADICTION(cross,
                           "%s: cluster %s reaches %s through %s, whose [neighbour %s] does not say "
                           "passes-to = %s\n",
                           config->path, cross->configs[from]->name, target->name, config->name,
                           source->name, target->name);
+        }
         next = find_cluster(cross, config->neighbours[target->via].name);
-        if (next < 0)
+        if (next < 0) {
             return;
+        }
         before = at;
         at = next;
     }
@@ -230,8 +250,9 @@ static entry_t *far_end(const channels_t *channels, const mcsm_border_t *border)
         const mcsm_config_t *config = channels->cross->configs[channels->list[i].cluster];
         const mcsm_border_t *other = &config->borders[channels->list[i].border];
 
-        if (other->guid == border->peer_guid && other->port == border->peer_port)
+        if (other->guid == border->peer_guid && other->port == border->peer_port) {
             return &channels->list[i];
+        }
     }
     return NULL;
 }
@@ -246,12 +267,15 @@ static bool follow(channels_t *channels, entry_t *entry)
     for (size_t i = 0; i < config->border_count; i++) {
         entry_t *next = NULL;
 
-        if (mcsm_config_allows(config, e, &config->borders[i]))
+        if (mcsm_config_allows(config, e, &config->borders[i])) {
             next = far_end(channels, &config->borders[i]);
-        if (next == NULL || next->colour == 2)
+        }
+        if (next == NULL || next->colour == 2) {
             continue;
-        if (next->colour == 0 && !follow(channels, next))
+        }
+        if (next->colour == 0 && !follow(channels, next)) {
             continue;
+        }
         CONTRADICTION(
             channels->cross,
             "%s:%d: packets may wait in a circle over the borders: from 0x%016lx/%u on to "
@@ -271,18 +295,22 @@ static void check_circles(cross_t *cross)
     channels_t channels = {.cross = cross};
     size_t room = 0;
 
-    for (size_t i = 0; i < cross->count; i++)
-        room += cross->configs[i]->border_count;
-    channels.list = calloc(room + 1, sizeof(*channels.list));
-    if (channels.list == NULL)
-        return;
     for (size_t i = 0; i < cross->count; i++) {
-        for (size_t k = 0; k < cross->configs[i]->border_count; k++)
+        room += cross->configs[i]->border_count;
+    }
+    channels.list = calloc(room + 1, sizeof(*channels.list));
+    if (channels.list == NULL) {
+        return;
+    }
+    for (size_t i = 0; i < cross->count; i++) {
+        for (size_t k = 0; k < cross->configs[i]->border_count; k++) {
             channels.list[channels.count++] = (entry_t){i, k, 0};
+        }
     }
     for (size_t i = 0; i < channels.count; i++) {
-        if (channels.list[i].colour == 0 && follow(&channels, &channels.list[i]))
+        if (channels.list[i].colour == 0 && follow(&channels, &channels.list[i])) {
             break; /* one circle is named */
+        }
     }
     free(channels.list);
 }
@@ -292,11 +320,13 @@ int mcsm_config_cross_check(mcsm_config_t *const *configs, size_t count, FILE *e
     cross_t cross = {configs, count, err, 0};
 
     for (size_t i = 0; i < count; i++) {
-        for (size_t k = 0; k < configs[i]->border_count; k++)
+        for (size_t k = 0; k < configs[i]->border_count; k++) {
             check_border(&cross, configs[i], &configs[i]->borders[k]);
+        }
         for (size_t k = 0; k < count; k++) {
-            if (k < i)
+            if (k < i) {
                 check_pair(&cross, configs[k], configs[i]);
+            }
             if (k != i) {
                 check_lids(&cross, configs[i], configs[k]);
                 check_way(&cross, i, k);

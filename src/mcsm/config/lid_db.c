@@ -21,8 +21,9 @@ static int add_line(mcsm_lid_db_t *db, const char *line, const char *path, int n
     uint64_t guid, lid;
     mcsm_lid_entry_t *more;
 
-    if (!mcsm_next_word(&line, " \t\r\n", guid_word, sizeof(guid_word)) || guid_word[0] == '#')
+    if (!mcsm_next_word(&line, " \t\r\n", guid_word, sizeof(guid_word)) || guid_word[0] == '#') {
         return 0;
+    }
     if (!mcsm_next_word(&line, " \t\r\n", lid_word, sizeof(lid_word)) ||
         (mcsm_next_word(&line, " \t\r\n", rest, sizeof(rest)) && rest[0] != '#') ||
         mcsm_parse_guid(guid_word, &guid) < 0 ||
@@ -39,8 +40,9 @@ static int add_line(mcsm_lid_db_t *db, const char *line, const char *path, int n
     owner_of[lid] = guid;
     if (db->count % 256 == 0) {
         more = realloc(db->entries, (db->count + 256) * sizeof(*more));
-        if (more == NULL)
+        if (more == NULL) {
             return -1;
+        }
         db->entries = more;
     }
     db->entries[db->count++] = (mcsm_lid_entry_t){guid, lid};
@@ -52,8 +54,9 @@ static int finish(mcsm_lid_db_t *db, const char *path, FILE *err)
 {
     int status = 0;
 
-    if (db->count > 0)
+    if (db->count > 0) {
         qsort(db->entries, db->count, sizeof(*db->entries), by_guid);
+    }
     for (size_t i = 1; i < db->count; i++) {
         if (db->entries[i].guid == db->entries[i - 1].guid) {
             fprintf(err, "%s: 0x%016lx has two LIDs, %u and %u: leave one\n", path,
@@ -76,17 +79,21 @@ int mcsm_lid_db_read(const char *path, FILE *err, mcsm_lid_db_t *db_p)
         fprintf(err, "%s: %s\n", path, strerror(errno));
         status = -1;
     }
-    while (file != NULL && status == 0 && fgets(line, sizeof(line), file) != NULL)
+    while (file != NULL && status == 0 && fgets(line, sizeof(line), file) != NULL) {
         status = add_line(&db, line, path, ++number, err, owner_of);
-    if (file != NULL)
+    }
+    if (file != NULL) {
         fclose(file);
+    }
     free(owner_of);
-    if (status == 0)
+    if (status == 0) {
         status = finish(&db, path, err);
-    if (status < 0)
+    }
+    if (status < 0) {
         free(db.entries);
-    else
+    } else {
         *db_p = db;
+    }
     return status;
 }
 
@@ -94,16 +101,18 @@ uint16_t mcsm_lid_db_find(const mcsm_lid_db_t *db, uint64_t guid)
 {
     mcsm_lid_entry_t key = {guid, 0}, *found = NULL;
 
-    if (db->count > 0)
+    if (db->count > 0) {
         found = bsearch(&key, db->entries, db->count, sizeof(key), by_guid);
+    }
     return found ? found->lid : 0;
 }
 
 uint64_t mcsm_lid_db_guid(const mcsm_lid_db_t *db, uint16_t lid)
 {
     for (size_t i = 0; i < db->count; i++) {
-        if (db->entries[i].lid == lid)
+        if (db->entries[i].lid == lid) {
             return db->entries[i].guid;
+        }
     }
     return 0;
 }

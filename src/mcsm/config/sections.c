@@ -19,9 +19,10 @@ static int unknown(mcsm_parser_t *parser, const char *name, const char *section)
 
 static int text(mcsm_parser_t *parser, const char *name, const char *value, char *to, size_t size)
 {
-    if (value[0] == '\0' || strlen(value) >= size)
+    if (value[0] == '\0' || strlen(value) >= size) {
         return mcsm_parse_error(parser, parser->line, "%s: expected 1 to %zu characters", name,
                                 size - 1);
+    }
     strcpy(to, value);
     return 1;
 }
@@ -36,10 +37,7 @@ typedef struct number_key {
 } number_key_t;
 
 #define KEY(name, field, min, max, expected)                                                       \
-    {                                                                                              \
-        name, offsetof(mcsm_config_t, field), sizeof(((mcsm_config_t *)0)->field), min, max,       \
-            expected                                                                               \
-    }
+    {name, offsetof(mcsm_config_t, field), sizeof(((mcsm_config_t *)0)->field), min, max, expected}
 
 /* 1 or 0 if the table has the key, -1 if it does not. */
 static int number(mcsm_parser_t *parser, const number_key_t *keys, size_t count, const char *name,
@@ -49,10 +47,12 @@ static int number(mcsm_parser_t *parser, const number_key_t *keys, size_t count,
         const number_key_t *key = &keys[i];
         uint64_t result;
 
-        if (strcmp(key->name, name) != 0)
+        if (strcmp(key->name, name) != 0) {
             continue;
-        if (mcsm_parse_number(value, key->min, key->max, &result) < 0)
+        }
+        if (mcsm_parse_number(value, key->min, key->max, &result) < 0) {
             return bad(parser, name, value, key->expected);
+        }
 
         char *field = (char *)parser->config + key->offset;
         switch (key->size) {
@@ -84,25 +84,32 @@ static int cluster_text(mcsm_parser_t *parser, const char *name, const char *val
 {
     mcsm_config_t *config = parser->config;
 
-    if (strcmp(name, "state-dir") == 0)
+    if (strcmp(name, "state-dir") == 0) {
         return text(parser, name, value, config->state_dir, sizeof(config->state_dir));
-    if (strcmp(name, "socket") == 0)
+    }
+    if (strcmp(name, "socket") == 0) {
         return text(parser, name, value, config->socket, sizeof(config->socket));
-    if (strcmp(name, "metrics-file") == 0)
+    }
+    if (strcmp(name, "metrics-file") == 0) {
         return text(parser, name, value, config->metrics_file, sizeof(config->metrics_file));
-    if (strcmp(name, "log-file") == 0)
+    }
+    if (strcmp(name, "log-file") == 0) {
         return text(parser, name, value, config->log_file, sizeof(config->log_file));
-    if (strcmp(name, "on-event") == 0)
+    }
+    if (strcmp(name, "on-event") == 0) {
         return text(parser, name, value, config->on_event, sizeof(config->on_event));
-    if (strcmp(name, "log-level") == 0)
-        return mcsm_log_parse_level(value, &config->log_level) == 0
-                   ? 1
-                   : bad(parser, name, value, "error, warn, info or debug");
+    }
+    if (strcmp(name, "log-level") == 0) {
+        return mcsm_log_parse_level(value, &config->log_level) == 0 ?
+                   1 :
+                   bad(parser, name, value, "error, warn, info or debug");
+    }
     if (strcmp(name, "lid-database") == 0) {
         int line = parser->line;
 
-        if (mcsm_lid_db_read(value, parser->err, &config->db) < 0)
+        if (mcsm_lid_db_read(value, parser->err, &config->db) < 0) {
             return mcsm_parse_error(parser, line, "lid-database = %s cannot be used", value);
+        }
         return config->db.count > 0 ? 1 : bad(parser, name, value, "a database with a line in it");
     }
     return unknown(parser, name, "cluster");
@@ -132,14 +139,16 @@ int mcsm_parse_cluster(mcsm_parser_t *parser, const char *name, const char *valu
         parser->config->m_key_given |= strcmp(name, "m-key") == 0;
         return status;
     }
-    if (strcmp(name, "name") == 0)
-        return is_name(value) ? text(parser, name, value, parser->config->name, MCSM_NAME_MAX + 1)
-                              : bad(parser, name, value,
-                                    "1 to 31 letters, digits, dots, dashes or underscores");
-    if (strcmp(name, "port-guid") == 0)
-        return mcsm_parse_guid(value, &parser->config->port_guid) == 0
-                   ? 1
-                   : bad(parser, name, value, "a port GUID such as 0x0002c90300a1b2c3");
+    if (strcmp(name, "name") == 0) {
+        return is_name(value) ?
+                   text(parser, name, value, parser->config->name, MCSM_NAME_MAX + 1) :
+                   bad(parser, name, value, "1 to 31 letters, digits, dots, dashes or underscores");
+    }
+    if (strcmp(name, "port-guid") == 0) {
+        return mcsm_parse_guid(value, &parser->config->port_guid) == 0 ?
+                   1 :
+                   bad(parser, name, value, "a port GUID such as 0x0002c90300a1b2c3");
+    }
     return cluster_text(parser, name, value);
 }
 
@@ -150,11 +159,13 @@ static int parse_roots(mcsm_parser_t *parser, const char *value)
     uint64_t guid, *root;
 
     while (mcsm_next_word(&value, " ,\t\n", word, sizeof(word))) {
-        if (mcsm_parse_guid(word, &guid) < 0)
+        if (mcsm_parse_guid(word, &guid) < 0) {
             return bad(parser, "roots", word, "GUIDs of switches");
+        }
         root = mcsm_grow(parser, (void **)&config->roots, &config->root_count, sizeof(*root));
-        if (root == NULL)
+        if (root == NULL) {
             return 0;
+        }
         *root = guid;
     }
     return 1;
@@ -172,13 +183,15 @@ static int parse_dimensions(mcsm_parser_t *parser, const char *value)
         const char *rest = group;
         mcsm_dimension_t *dimension = &config->dimensions[config->dimension_count];
 
-        if (config->dimension_count++ == MCSM_MAX_DIMENSIONS)
+        if (config->dimension_count++ == MCSM_MAX_DIMENSIONS) {
             return bad(parser, "dimensions", group, "at most 16 groups of ports");
+        }
         while (mcsm_next_word(&rest, " \t\n", word, sizeof(word))) {
             if (mcsm_parse_number(word, 1, 254, &port) < 0 ||
-                dimension->count == sizeof(dimension->ports))
+                dimension->count == sizeof(dimension->ports)) {
                 return bad(parser, "dimensions", word,
                            "groups of at most 16 ports, such as \"1 2, 3 4\"");
+            }
             dimension->ports[dimension->count++] = port;
         }
     }
@@ -193,8 +206,9 @@ int mcsm_parse_routing(mcsm_parser_t *parser, const char *name, const char *valu
     };
     int status = number(parser, keys, sizeof(keys) / sizeof(*keys), name, value);
 
-    if (status >= 0)
+    if (status >= 0) {
         return status;
+    }
     if (strcmp(name, "engine") == 0) {
         for (int i = MCSM_ENGINE_MINHOP; i <= MCSM_ENGINE_AUTO; i++) {
             if (strcmp(value, mcsm_engine_name(i)) == 0) {
@@ -205,15 +219,18 @@ int mcsm_parse_routing(mcsm_parser_t *parser, const char *name, const char *valu
         return bad(parser, name, value, "auto, minhop, updn, dor, lash or torus");
     }
     if (strcmp(name, "contract") == 0) {
-        if (strcmp(value, "keep") != 0 && strcmp(value, "report") != 0)
+        if (strcmp(value, "keep") != 0 && strcmp(value, "report") != 0) {
             return bad(parser, name, value, "keep or report");
+        }
         parser->config->contract_only_named = value[0] == 'r';
         return 1;
     }
-    if (strcmp(name, "roots") == 0)
+    if (strcmp(name, "roots") == 0) {
         return parse_roots(parser, value);
-    if (strcmp(name, "dimensions") == 0)
+    }
+    if (strcmp(name, "dimensions") == 0) {
         return parse_dimensions(parser, value);
+    }
     return unknown(parser, name, "routing");
 }
 
@@ -235,8 +252,9 @@ static int parse_mtu(mcsm_parser_t *parser, const char *value)
 {
     uint64_t bytes;
 
-    if (mcsm_parse_number(value, 256, 4096, &bytes) < 0 || (bytes & (bytes - 1)) != 0)
+    if (mcsm_parse_number(value, 256, 4096, &bytes) < 0 || (bytes & (bytes - 1)) != 0) {
         return bad(parser, "mtu", value, "256, 512, 1024, 2048 or 4096");
+    }
     parser->config->max_mtu = __builtin_ctz(bytes) - 7;
     return 1;
 }
@@ -276,15 +294,16 @@ static int parse_sl2vl(mcsm_parser_t *parser, const char *value)
     int sl = 0;
 
     while (mcsm_next_word(&value, " ,\t\n", word, sizeof(word))) {
-        if (sl == 16 || mcsm_parse_number(word, 0, 15, &vl) < 0)
+        if (sl == 16 || mcsm_parse_number(word, 0, 15, &vl) < 0) {
             return bad(parser, "sl2vl", word,
                        "16 virtual lanes, 0 to 15, one for each service level");
+        }
         parser->config->sl2vl[sl++] = vl;
     }
     parser->config->set_sl2vl = true;
-    return sl == 16
-               ? 1
-               : bad(parser, "sl2vl", "fewer than 16", "a virtual lane for each service level");
+    return sl == 16 ?
+               1 :
+               bad(parser, "sl2vl", "fewer than 16", "a virtual lane for each service level");
 }
 
 /* "VL:WEIGHT ..." */
@@ -297,11 +316,13 @@ static int parse_vlarb(mcsm_parser_t *parser, const char *name, const char *valu
 
     while (mcsm_next_word(&value, " ,\t\n", word, sizeof(word))) {
         colon = strchr(word, ':');
-        if (colon != NULL)
+        if (colon != NULL) {
             *colon = '\0';
+        }
         if (n == 32 || colon == NULL || mcsm_parse_number(word, 0, 14, &vl) < 0 ||
-            mcsm_parse_number(colon + 1, 0, 255, &weight) < 0)
+            mcsm_parse_number(colon + 1, 0, 255, &weight) < 0) {
             return bad(parser, name, word, "at most 32 entries VL:WEIGHT, such as \"0:64 1:32\"");
+        }
         table[n][0] = vl;
         table[n++][1] = weight;
     }
@@ -320,23 +341,31 @@ int mcsm_parse_port(mcsm_parser_t *parser, const char *name, const char *value)
     };
     int status = number(parser, keys, sizeof(keys) / sizeof(*keys), name, value);
 
-    if (status >= 0)
+    if (status >= 0) {
         return status;
-    if (strcmp(name, "mtu") == 0)
+    }
+    if (strcmp(name, "mtu") == 0) {
         return parse_mtu(parser, value);
-    if (strcmp(name, "vls") == 0)
+    }
+    if (strcmp(name, "vls") == 0) {
         return parse_vls(parser, value);
-    if (strcmp(name, "width") == 0)
+    }
+    if (strcmp(name, "width") == 0) {
         return parse_width(parser, value);
-    if (strcmp(name, "partition-enforcement") == 0)
-        return mcsm_parse_bool(value, &parser->config->enforce_partitions) == 0
-                   ? 1
-                   : bad(parser, name, value, "yes or no");
-    if (strcmp(name, "sl2vl") == 0)
+    }
+    if (strcmp(name, "partition-enforcement") == 0) {
+        return mcsm_parse_bool(value, &parser->config->enforce_partitions) == 0 ?
+                   1 :
+                   bad(parser, name, value, "yes or no");
+    }
+    if (strcmp(name, "sl2vl") == 0) {
         return parse_sl2vl(parser, value);
-    if (strcmp(name, "vlarb-high") == 0)
+    }
+    if (strcmp(name, "vlarb-high") == 0) {
         return parse_vlarb(parser, name, value, parser->config->vlarb_high);
-    if (strcmp(name, "vlarb-low") == 0)
+    }
+    if (strcmp(name, "vlarb-low") == 0) {
         return parse_vlarb(parser, name, value, parser->config->vlarb_low);
+    }
     return unknown(parser, name, "port");
 }

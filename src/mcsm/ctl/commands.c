@@ -122,8 +122,9 @@ static void nodes(mcsm_daemon_t *daemon, FILE *out)
             const mcsm_port_t *port = &node->ports[p];
             json_t *entry;
 
-            if (!mcsm_is_end_port(port) || !port->known)
+            if (!mcsm_is_end_port(port) || !port->known) {
                 continue;
+            }
             entry = json_object_new_object();
             add_text(entry, "type", type_name(node));
             add_guid(entry, "guid", node->guid);
@@ -140,10 +141,12 @@ static void nodes(mcsm_daemon_t *daemon, FILE *out)
 
 static const char *port_remark(const mcsm_port_t *port)
 {
-    if (port->drained)
+    if (port->drained) {
         return "drained";
-    if (port->border)
+    }
+    if (port->border) {
         return "border";
+    }
     return port->silent ? "nothing answers" : port->failed ? "could not be set up" : "";
 }
 
@@ -158,8 +161,10 @@ static void ports(mcsm_daemon_t *daemon, FILE *out)
             const mcsm_port_t *port = &node->ports[p];
             json_t *entry;
 
-            if (!port->known || (port->state <= MCSM_STATE_DOWN && !port->border && !port->drained))
+            if (!port->known ||
+                (port->state <= MCSM_STATE_DOWN && !port->border && !port->drained)) {
                 continue;
+            }
             entry = json_object_new_object();
             add_guid(entry, "guid", node->guid);
             add_number(entry, "port", p);
@@ -190,22 +195,24 @@ static void routes(mcsm_daemon_t *daemon, FILE *out)
         const mcsm_node_t *node = fabric->switches[i];
         unsigned own[256] = {0}, foreign[256] = {0};
 
-        for (unsigned lid = 1; node->lft != NULL && lid < node->lft_size; lid++)
+        for (unsigned lid = 1; node->lft != NULL && lid < node->lft_size; lid++) {
             (fabric->by_lid[lid] ? own : foreign)[node->lft[lid]]++;
+        }
         for (int p = 1; p <= node->nports; p++) {
             json_t *entry;
 
-            if (own[p] + foreign[p] == 0)
+            if (own[p] + foreign[p] == 0) {
                 continue;
+            }
             entry = json_object_new_object();
             add_guid(entry, "guid", node->guid);
             add_number(entry, "port", p);
             add_number(entry, "lids", own[p]);
             add_number(entry, "foreign_lids", foreign[p]);
             add_text(entry, "to",
-                     node->ports[p].border ? "another cluster"
-                     : node->ports[p].peer ? node->ports[p].peer->node->desc
-                                           : "");
+                     node->ports[p].border ? "another cluster" :
+                     node->ports[p].peer   ? node->ports[p].peer->node->desc :
+                                             "");
             json_object_array_add(json, entry);
         }
     }
@@ -230,15 +237,18 @@ static const mcsm_port_t *find_port(const mcsm_sm_t *sm, const char *word, uint1
         HASH_ITER(hh, sm->fabric->nodes, node, next)
         {
             for (int i = 0; i <= node->nports && strcmp(node->desc, word) == 0 && !port; i++) {
-                if (node->ports[i].lid != 0)
+                if (node->ports[i].lid != 0) {
                     port = &node->ports[i];
+                }
             }
         }
     }
-    if (port != NULL)
+    if (port != NULL) {
         *lid_p = port->lid;
-    for (size_t i = 0; port == NULL && *lid_p == 0 && i < sm->config->neighbour_count; i++)
+    }
+    for (size_t i = 0; port == NULL && *lid_p == 0 && i < sm->config->neighbour_count; i++) {
         *lid_p = mcsm_lid_db_find(&sm->config->neighbours[i].db, number);
+    }
     return port;
 }
 
@@ -255,8 +265,9 @@ static void add_hop(void *arg, const mcsm_port_t *port)
 static const char *neighbour_of(const mcsm_config_t *config, const mcsm_port_t *port)
 {
     for (size_t i = 0; i < config->border_count; i++) {
-        if (config->borders[i].guid == port->node->guid && config->borders[i].port == port->num)
+        if (config->borders[i].guid == port->node->guid && config->borders[i].port == port->num) {
             return config->neighbours[config->borders[i].neighbour].name;
+        }
     }
     return "another cluster";
 }
@@ -286,10 +297,12 @@ static void path(mcsm_daemon_t *daemon, const char *from_word, const char *to_wo
     add_number(json, "to_lid", to_lid);
     add_number(json, "hops", count);
     json_object_object_add(json, "path", hops);
-    if (left != NULL)
+    if (left != NULL) {
         add_text(json, "leaves_to", neighbour_of(sm->config, left));
-    if (reason != NULL)
+    }
+    if (reason != NULL) {
         add_text(json, "broken", reason);
+    }
     send_json(out, json);
 }
 
@@ -303,8 +316,9 @@ static void why_foreign(const mcsm_sm_t *sm, uint16_t lid, json_t *json)
     for (size_t i = 0; i < config->neighbour_count; i++) {
         const mcsm_neighbour_t *neighbour = &config->neighbours[i];
 
-        if (!mcsm_range_has(neighbour->lids, lid))
+        if (!mcsm_range_has(neighbour->lids, lid)) {
             continue;
+        }
         snprintf(text, sizeof(text),
                  "LID of cluster %s, reached through %s; leaves by the transit "
                  "port that this LID was given among those that are up",
@@ -333,14 +347,14 @@ static void why(mcsm_daemon_t *daemon, const char *word, FILE *out)
         add_guid(json, "port_guid", port->guid);
         add_text(json, "node", port->node->desc);
         add_text(json, "lid_from",
-                 sm->config->db.count ? "the LID database"
-                                      : "the range of the cluster, kept by GUID");
+                 sm->config->db.count ? "the LID database" :
+                                        "the range of the cluster, kept by GUID");
         add_text(json, "reason",
-                 sm->stats.engine == MCSM_ENGINE_UPDN
-                     ? "up/down: never up after down; of the shortest such ways the least loaded"
-                 : sm->stats.engine == MCSM_ENGINE_DOR
-                     ? "dor: of the shortest ways the one in the lowest dimension"
-                     : "minhop: of the shortest ways the least loaded");
+                 sm->stats.engine == MCSM_ENGINE_UPDN ?
+                     "up/down: never up after down; of the shortest such ways the least loaded" :
+                 sm->stats.engine == MCSM_ENGINE_DOR ?
+                     "dor: of the shortest ways the one in the lowest dimension" :
+                     "minhop: of the shortest ways the least loaded");
     } else {
         why_foreign(sm, lid, json);
     }
@@ -390,14 +404,15 @@ static void reroute(mcsm_daemon_t *daemon, FILE *out)
 
 static void dump(mcsm_daemon_t *daemon, const char *what, FILE *out)
 {
-    if (strcmp(what, "lft") == 0)
+    if (strcmp(what, "lft") == 0) {
         fputs("text\n", out), mcsm_dump_lft(daemon->sm, out);
-    else if (strcmp(what, "mft") == 0)
+    } else if (strcmp(what, "mft") == 0) {
         fputs("text\n", out), mcsm_dump_mft(daemon->sm, out);
-    else if (strcmp(what, "fabric") == 0)
+    } else if (strcmp(what, "fabric") == 0) {
         fputs("text\n", out), mcsm_dump_fabric(daemon->sm, out);
-    else
+    } else {
         fprintf(out, "error dump lft, mft or fabric\n");
+    }
 }
 
 void mcsm_ctl_command(mcsm_daemon_t *daemon, char *line, FILE *out)
@@ -406,28 +421,30 @@ void mcsm_ctl_command(mcsm_daemon_t *daemon, char *line, FILE *out)
     const char *rest = line;
 
     /* Tabs separate, since descriptions of nodes have spaces. */
-    for (int i = 0; i < 3 && mcsm_next_word(&rest, "\t", word[i], sizeof(word[i])); i++)
+    for (int i = 0; i < 3 && mcsm_next_word(&rest, "\t", word[i], sizeof(word[i])); i++) {
         continue;
-    if (strcmp(word[0], "status") == 0)
+    }
+    if (strcmp(word[0], "status") == 0) {
         status(daemon, out);
-    else if (strcmp(word[0], "nodes") == 0)
+    } else if (strcmp(word[0], "nodes") == 0) {
         nodes(daemon, out);
-    else if (strcmp(word[0], "ports") == 0)
+    } else if (strcmp(word[0], "ports") == 0) {
         ports(daemon, out);
-    else if (strcmp(word[0], "routes") == 0)
+    } else if (strcmp(word[0], "routes") == 0) {
         routes(daemon, out);
-    else if (strcmp(word[0], "path") == 0)
+    } else if (strcmp(word[0], "path") == 0) {
         path(daemon, word[1], word[2], out);
-    else if (strcmp(word[0], "why") == 0)
+    } else if (strcmp(word[0], "why") == 0) {
         why(daemon, word[1], out);
-    else if (strcmp(word[0], "dump") == 0)
+    } else if (strcmp(word[0], "dump") == 0) {
         dump(daemon, word[1], out);
-    else if (strcmp(word[0], "drain") == 0 || strcmp(word[0], "undrain") == 0)
+    } else if (strcmp(word[0], "drain") == 0 || strcmp(word[0], "undrain") == 0) {
         drain(daemon, word[1], word[0][0] == 'd', out);
-    else if (strcmp(word[0], "reroute") == 0)
+    } else if (strcmp(word[0], "reroute") == 0) {
         reroute(daemon, out);
-    else if (strcmp(word[0], "metrics") == 0)
+    } else if (strcmp(word[0], "metrics") == 0) {
         fputs("text\n", out), mcsm_metrics(daemon, out);
-    else
+    } else {
         fprintf(out, "error unknown command\n");
+    }
 }

@@ -15,14 +15,16 @@ static void lft_of(const mcsm_sm_t *sm, const mcsm_node_t *node, FILE *out)
     for (unsigned lid = 1; lid < node->lft_size; lid++) {
         const mcsm_port_t *port = mcsm_fabric_by_lid(sm->fabric, lid);
 
-        if (node->lft[lid] == MCSM_DROP)
+        if (node->lft[lid] == MCSM_DROP) {
             continue;
+        }
         entries++;
-        if (port != NULL)
+        if (port != NULL) {
             fprintf(out, "0x%04x %03u : (%s portguid 0x%016lx: '%s')\n", lid, node->lft[lid],
                     type_name(port->node), port->guid, port->node->desc);
-        else
+        } else {
             fprintf(out, "0x%04x %03u : (other cluster)\n", lid, node->lft[lid]);
+        }
     }
     fprintf(out, "%u valid lids dumped\n\n", entries);
 }
@@ -30,8 +32,9 @@ static void lft_of(const mcsm_sm_t *sm, const mcsm_node_t *node, FILE *out)
 void mcsm_dump_lft(const mcsm_sm_t *sm, FILE *out)
 {
     for (int i = 0; i < sm->fabric->switch_count; i++) {
-        if (sm->fabric->switches[i]->lft != NULL)
+        if (sm->fabric->switches[i]->lft != NULL) {
             lft_of(sm, sm->fabric->switches[i], out);
+        }
     }
 }
 
@@ -43,8 +46,9 @@ static bool in_mft(const mcsm_node_t *node, unsigned mlids, unsigned index, int 
 static bool has_entry(const mcsm_node_t *node, unsigned mlids, unsigned index)
 {
     for (int position = 0; position < mcsm_mft_positions(node); position++) {
-        if (node->mft[position * mlids + index] != 0)
+        if (node->mft[position * mlids + index] != 0) {
             return true;
+        }
     }
     return false;
 }
@@ -57,12 +61,14 @@ static void mft_of(const mcsm_sm_t *sm, const mcsm_node_t *node, FILE *out)
             MCSM_MLID_MIN + mlids - 1, node->ports[0].lid, node->guid, node->desc);
     fprintf(out, "MLid   Out Ports\n");
     for (unsigned i = 0; i < mlids; i++) {
-        if (!has_entry(node, mlids, i))
+        if (!has_entry(node, mlids, i)) {
             continue;
+        }
         fprintf(out, "0x%04x", MCSM_MLID_MIN + i);
         for (int p = 0; p <= node->nports; p++) {
-            if (in_mft(node, mlids, i, p))
+            if (in_mft(node, mlids, i, p)) {
                 fprintf(out, " %d", p);
+            }
         }
         fputc('\n', out);
         entries++;
@@ -73,8 +79,9 @@ static void mft_of(const mcsm_sm_t *sm, const mcsm_node_t *node, FILE *out)
 void mcsm_dump_mft(const mcsm_sm_t *sm, FILE *out)
 {
     for (int i = 0; i < sm->fabric->switch_count; i++) {
-        if (sm->fabric->switches[i]->mft != NULL)
+        if (sm->fabric->switches[i]->mft != NULL) {
             mft_of(sm, sm->fabric->switches[i], out);
+        }
     }
 }
 
@@ -87,13 +94,15 @@ static void dump_node(const mcsm_node_t *node, FILE *out)
     for (int p = 0; p <= node->nports; p++) {
         const mcsm_port_t *port = &node->ports[p];
 
-        if (mcsm_is_end_port(port) && port->lid != 0)
+        if (mcsm_is_end_port(port) && port->lid != 0) {
             fprintf(out, "lid 0x%016lx %d 0x%016lx %u\n", node->guid, p, port->guid, port->lid);
+        }
         if (port->peer != NULL && p > 0 && mcsm_port_usable(port) &&
             (port->peer->node->guid > node->guid ||
-             (port->peer->node == node && port->peer->num > p)))
+             (port->peer->node == node && port->peer->num > p))) {
             fprintf(out, "link 0x%016lx %d 0x%016lx %u\n", node->guid, p, port->peer->node->guid,
                     port->peer->num);
+        }
     }
 }
 
@@ -104,10 +113,12 @@ static void dump_lft_of(const mcsm_node_t *node, FILE *out)
 
     fprintf(out, "lft 0x%016lx", node->guid);
     for (unsigned lid = 2; lid <= node->lft_size; lid++) {
-        if (lid < node->lft_size && node->lft[lid] == node->lft[from])
+        if (lid < node->lft_size && node->lft[lid] == node->lft[from]) {
             continue;
-        if (node->lft[from] != MCSM_DROP)
+        }
+        if (node->lft[from] != MCSM_DROP) {
             fprintf(out, " %u-%u:%u", from, lid - 1, node->lft[from]);
+        }
         from = lid;
     }
     fputc('\n', out);
@@ -116,12 +127,14 @@ static void dump_lft_of(const mcsm_node_t *node, FILE *out)
 static void dump_mft_of(const mcsm_node_t *node, unsigned mlids, FILE *out)
 {
     for (unsigned i = 0; i < mlids; i++) {
-        if (!has_entry(node, mlids, i))
+        if (!has_entry(node, mlids, i)) {
             continue;
+        }
         fprintf(out, "mft 0x%016lx %u", node->guid, MCSM_MLID_MIN + i);
         for (int p = 0; p <= node->nports; p++) {
-            if (in_mft(node, mlids, i, p))
+            if (in_mft(node, mlids, i, p)) {
                 fprintf(out, " %d", p);
+            }
         }
         fputc('\n', out);
     }
@@ -134,12 +147,14 @@ static void dump_lanes(const mcsm_sm_t *sm, FILE *out)
     const mcsm_graph_t *graph = sm->graph;
 
     fprintf(out, "multicast-sl %u\n", sm->config->multicast_sl);
-    if (graph == NULL || graph->lanes == 1 || graph->count != sm->fabric->switch_count)
+    if (graph == NULL || graph->lanes == 1 || graph->count != sm->fabric->switch_count) {
         return;
+    }
     for (int i = 0; i < graph->count; i++) {
         fprintf(out, "lanes 0x%016lx ", graph->sw[i].guid);
-        for (int k = 0; k < graph->count; k++)
+        for (int k = 0; k < graph->count; k++) {
             fprintf(out, "%x", mcsm_lane(graph, i, k));
+        }
         fputc('\n', out);
     }
 }
@@ -159,18 +174,21 @@ void mcsm_dump_fabric(const mcsm_sm_t *sm, FILE *out)
         const mcsm_node_t *sw = mcsm_fabric_find(sm->fabric, border->guid);
 
         if (sw == NULL || border->port > sw->nports ||
-            sw->ports[border->port].state < MCSM_STATE_INIT || sw->ports[border->port].drained)
+            sw->ports[border->port].state < MCSM_STATE_INIT || sw->ports[border->port].drained) {
             continue;
+        }
         fprintf(out, "border 0x%016lx %u %s 0x%016lx %u%s%s\n", border->guid, border->port,
                 config->neighbours[border->neighbour].name, border->peer_guid, border->peer_port,
                 border->transit ? " transit" : "", border->joint ? " joint" : "");
     }
     for (int i = 0; i < sm->fabric->switch_count; i++) {
         node = sm->fabric->switches[i];
-        if (node->lft != NULL)
+        if (node->lft != NULL) {
             dump_lft_of(node, out);
-        if (node->mft != NULL)
+        }
+        if (node->mft != NULL) {
             dump_mft_of(node, config->mlids, out);
+        }
     }
     fputs("end\n", out);
 }

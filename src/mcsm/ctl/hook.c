@@ -69,14 +69,16 @@ void mcsm_hook_run(const mcsm_config_t *config, const mcsm_event_t *event)
     time_t now = time(NULL);
     char *text;
 
-    if (config->on_event[0] == '\0')
+    if (config->on_event[0] == '\0') {
         return;
+    }
     count = now == second ? count + 1 : 1;
     second = now;
     if (count > PER_SECOND) {
-        if (count == PER_SECOND + 1)
+        if (count == PER_SECOND + 1) {
             mcsm_warn("on-event: more than %d events in a second; the others are only in the log",
                       PER_SECOND);
+        }
         return;
     }
     text = to_json(config, event);
@@ -87,8 +89,9 @@ void mcsm_hook_run(const mcsm_config_t *config, const mcsm_event_t *event)
     }
     /* A pipe has room for an event, so this does not block. */
     status = dprintf(ends[1], "%s\n", text) < 0 ? -errno : start(config->on_event, ends[0]);
-    if (status < 0)
+    if (status < 0) {
         mcsm_warn("on-event = %s: %s", config->on_event, strerror(-status));
+    }
     close(ends[0]);
     close(ends[1]);
     free(text);

@@ -46,14 +46,17 @@ static int only_socket(char *path, size_t size)
     int count = 0;
 
     while (directory != NULL && (entry = readdir(directory)) != NULL) {
-        if (entry->d_name[0] == '.')
+        if (entry->d_name[0] == '.') {
             continue;
+        }
         count++;
-        if (snprintf(path, size, "/run/mcsm/%s", entry->d_name) >= (int)size)
+        if (snprintf(path, size, "/run/mcsm/%s", entry->d_name) >= (int)size) {
             path[0] = '\0';
+        }
     }
-    if (directory != NULL)
+    if (directory != NULL) {
         closedir(directory);
+    }
     return count;
 }
 
@@ -67,8 +70,9 @@ static int connect_to(const char *path)
         return -1;
     }
     strcpy(address.sun_path, path);
-    if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0)
+    if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0) {
         return -1;
+    }
     return fd;
 }
 
@@ -79,8 +83,9 @@ static void print_object(struct json_object *json)
 {
     json_object_object_foreach(json, key, value)
     {
-        if (!json_object_is_type(value, json_type_array))
+        if (!json_object_is_type(value, json_type_array)) {
             printf("%-16s %s\n", key, json_object_get_string(value));
+        }
     }
 }
 
@@ -109,10 +114,12 @@ static void print_rows(struct json_object *rows)
             int known = 0;
 
             (void)value;
-            while (known < count && strcmp(columns[known], key) != 0)
+            while (known < count && strcmp(columns[known], key) != 0) {
                 known++;
-            if (known == count && count < 32)
+            }
+            if (known == count && count < 32) {
                 columns[count++] = key;
+            }
         }
     }
     for (int c = 0; c < count; c++) {
@@ -160,8 +167,9 @@ static int show(FILE *in, bool as_json)
         fprintf(stderr, "mcsm-ctl: %s", first + 6);
         return EXIT_FAILURE;
     }
-    if (getdelim(&text, &size, '\0', in) < 0)
+    if (getdelim(&text, &size, '\0', in) < 0) {
         return EXIT_FAILURE;
+    }
     json = strcmp(first, "json\n") == 0 && !as_json ? json_tokener_parse(text) : NULL;
     if (json != NULL) {
         print_tables(json);
@@ -183,11 +191,13 @@ static int ask(const char *path, char **words, int count, bool as_json)
                 strerror(errno));
         return EXIT_NO_MANAGER;
     }
-    for (int i = 0; i < count; i++)
+    for (int i = 0; i < count; i++) {
         dprintf(fd, "%s%s", words[i], i + 1 < count ? "\t" : "\n");
+    }
     stream = fdopen(fd, "r");
-    if (stream == NULL)
+    if (stream == NULL) {
         return EXIT_FAILURE;
+    }
     status = show(stream, as_json);
     fclose(stream);
     return status;
@@ -204,8 +214,9 @@ static int arguments_of(const char *command)
                     {"undrain", 1}, {"reroute", 0}, {"metrics", 0}};
 
     for (size_t i = 0; i < sizeof(commands) / sizeof(*commands); i++) {
-        if (strcmp(commands[i].name, command) == 0)
+        if (strcmp(commands[i].name, command) == 0) {
             return commands[i].count;
+        }
     }
     return -1;
 }
@@ -248,8 +259,8 @@ int main(int argc, char **argv)
     }
     if (path[0] == '\0' && (found = only_socket(path, sizeof(path))) != 1) {
         fprintf(stderr, "mcsm-ctl: %s: say which by -c or -s\n",
-                found ? "several managers run here"
-                      : "no manager runs here with its socket in /run/mcsm");
+                found ? "several managers run here" :
+                        "no manager runs here with its socket in /run/mcsm");
         return found ? EXIT_USAGE : EXIT_NO_MANAGER;
     }
     return ask(path, argv + optind, argc - optind, as_json);

@@ -77,14 +77,16 @@ void mcsm_metrics_write(const mcsm_daemon_t *daemon)
     char temporary[256];
     FILE *out;
 
-    if (daemon->config->metrics_file[0] == '\0')
+    if (daemon->config->metrics_file[0] == '\0') {
         return;
+    }
     snprintf(temporary, sizeof(temporary), "%s.new", daemon->config->metrics_file);
     out = fopen(temporary, "we");
     if (out != NULL) {
         mcsm_metrics(daemon, out);
-        if (fclose(out) == 0 && rename(temporary, daemon->config->metrics_file) == 0)
+        if (fclose(out) == 0 && rename(temporary, daemon->config->metrics_file) == 0) {
             return;
+        }
     }
     mcsm_warn("%s cannot be written: %s", daemon->config->metrics_file, strerror(errno));
 }

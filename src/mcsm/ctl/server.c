@@ -31,8 +31,9 @@ static bool is_in_use(const struct sockaddr_un *address)
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     bool used = fd >= 0 && connect(fd, (const struct sockaddr *)address, sizeof(*address)) == 0;
 
-    if (fd >= 0)
+    if (fd >= 0) {
         close(fd);
+    }
     return used;
 }
 
@@ -47,20 +48,24 @@ static int listen_at(mcsm_ctl_t *ctl)
     slash = strrchr(directory, '/');
     if (slash != NULL && slash != directory) {
         *slash = '\0';
-        if (mkdir(directory, 0755) < 0 && errno != EEXIST)
+        if (mkdir(directory, 0755) < 0 && errno != EEXIST) {
             return -errno;
+        }
     }
-    if (is_in_use(&ctl->address))
+    if (is_in_use(&ctl->address)) {
         return -EADDRINUSE;
+    }
     unlink(ctl->address.sun_path);
     ctl->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (ctl->listener < 0)
+    if (ctl->listener < 0) {
         return -errno;
+    }
     mask = umask(0177); /* no other user can open the socket, not even for a moment */
     status = bind(ctl->listener, (struct sockaddr *)&ctl->address, sizeof(ctl->address));
     umask(mask);
-    if (status < 0 || listen(ctl->listener, 8) < 0)
+    if (status < 0 || listen(ctl->listener, 8) < 0) {
         return -errno;
+    }
     event.data.fd = ctl->listener;
     return epoll_ctl(ctl->daemon->epoll, EPOLL_CTL_ADD, ctl->listener, &event) < 0 ? -errno : 0;
 }
@@ -70,21 +75,24 @@ int mcsm_ctl_open(mcsm_daemon_t *daemon, mcsm_ctl_t **ctl_p)
     mcsm_ctl_t *ctl = calloc(1, sizeof(*ctl));
     int status;
 
-    if (ctl == NULL)
+    if (ctl == NULL) {
         return -ENOMEM;
+    }
     ctl->daemon = daemon;
     ctl->listener = -1;
     ctl->address.sun_family = AF_UNIX;
     strcpy(ctl->address.sun_path, daemon->config->socket);
-    for (int i = 0; i < MAX_CLIENTS; i++)
+    for (int i = 0; i < MAX_CLIENTS; i++) {
         ctl->clients[i].fd = -1;
+    }
     status = listen_at(ctl);
     if (status < 0) {
         mcsm_error("control socket %s: %s", daemon->config->socket,
-                   status == -EADDRINUSE ? "another manager of this cluster runs here"
-                                         : strerror(-status));
-        if (ctl->listener >= 0)
+                   status == -EADDRINUSE ? "another manager of this cluster runs here" :
+                                           strerror(-status));
+        if (ctl->listener >= 0) {
             close(ctl->listener);
+        }
         free(ctl);
         return status;
     }
@@ -102,11 +110,13 @@ static void drop(client_t *client)
 
 void mcsm_ctl_close(mcsm_ctl_t *ctl)
 {
-    if (ctl == NULL)
+    if (ctl == NULL) {
         return;
+    }
     for (int i = 0; i < MAX_CLIENTS; i++) {
-        if (ctl->clients[i].fd >= 0)
+        if (ctl->clients[i].fd >= 0) {
             drop(&ctl->clients[i]);
+        }
     }
     close(ctl->listener);
     unlink(ctl->address.sun_path);
@@ -120,16 +130,19 @@ static void accept_client(mcsm_ctl_t *ctl)
     client_t *client = NULL;
 
     for (int i = 0; i < MAX_CLIENTS && client == NULL; i++) {
-        if (ctl->clients[i].fd < 0)
+        if (ctl->clients[i].fd < 0) {
             client = &ctl->clients[i];
+        }
     }
-    if (fd < 0)
+    if (fd < 0) {
         return;
+    }
     event.data.fd = fd;
-    if (client == NULL || epoll_ctl(ctl->daemon->epoll, EPOLL_CTL_ADD, fd, &event) < 0)
+    if (client == NULL || epoll_ctl(ctl->daemon->epoll, EPOLL_CTL_ADD, fd, &event) < 0) {
         close(fd);
-    else
+    } else {
         client->fd = fd;
+    }
 }
 
 static void run_command(mcsm_ctl_t *ctl, client_t *client)
@@ -143,8 +156,9 @@ static void run_command(mcsm_ctl_t *ctl, client_t *client)
         return;
     }
     mcsm_ctl_command(ctl->daemon, client->line, out);
-    if (fclose(out) != 0 || epoll_ctl(ctl->daemon->epoll, EPOLL_CTL_MOD, client->fd, &event) < 0)
+    if (fclose(out) != 0 || epoll_ctl(ctl->daemon->epoll, EPOLL_CTL_MOD, client->fd, &event) < 0) {
         drop(client);
+    }
 }
 
 static void read_line(mcsm_ctl_t *ctl, client_t *client)
@@ -153,26 +167,30 @@ static void read_line(mcsm_ctl_t *ctl, client_t *client)
         read(client->fd, client->line + client->length, sizeof(client->line) - 1 - client->length);
 
     if (count <= 0) {
-        if (count == 0 || errno != EAGAIN)
+        if (count == 0 || errno != EAGAIN) {
             drop(client);
+        }
         return;
     }
     client->length += count;
     client->line[client->length] = '\0';
-    if (strchr(client->line, '\n') != NULL)
+    if (strchr(client->line, '\n') != NULL) {
         run_command(ctl, client);
-    else if (client->length == sizeof(client->line) - 1)
+    } else if (client->length == sizeof(client->line) - 1) {
         drop(client);
+    }
 }
 
 static void write_answer(client_t *client)
 {
     ssize_t count = write(client->fd, client->answer + client->sent, client->size - client->sent);
 
-    if (count > 0)
+    if (count > 0) {
         client->sent += count;
-    if (client->sent == client->size || (count < 0 && errno != EAGAIN))
+    }
+    if (client->sent == client->size || (count < 0 && errno != EAGAIN)) {
         drop(client);
+    }
 }
 
 void mcsm_ctl_event(mcsm_ctl_t *ctl, int fd, unsigned events)
@@ -184,14 +202,16 @@ void mcsm_ctl_event(mcsm_ctl_t *ctl, int fd, unsigned events)
     for (int i = 0; i < MAX_CLIENTS; i++) {
         client_t *client = &ctl->clients[i];
 
-        if (client->fd != fd)
+        if (client->fd != fd) {
             continue;
-        if (client->answer != NULL && (events & EPOLLOUT))
+        }
+        if (client->answer != NULL && (events & EPOLLOUT)) {
             write_answer(client);
-        else if (client->answer == NULL && (events & EPOLLIN))
+        } else if (client->answer == NULL && (events & EPOLLIN)) {
             read_line(ctl, client);
-        else
+        } else {
             drop(client);
+        }
         return;
     }
 }

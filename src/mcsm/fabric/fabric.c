@@ -8,8 +8,9 @@ mcsm_fabric_t *mcsm_fabric_new(void)
 {
     mcsm_fabric_t *fabric = calloc(1, sizeof(*fabric));
 
-    if (fabric == NULL)
+    if (fabric == NULL) {
         return NULL;
+    }
     fabric->by_lid = calloc(MCSM_LFT_SIZE, sizeof(*fabric->by_lid));
     if (fabric->by_lid == NULL) {
         free(fabric);
@@ -20,8 +21,9 @@ mcsm_fabric_t *mcsm_fabric_new(void)
 
 static void free_node(mcsm_node_t *node)
 {
-    for (int i = 0; node->ports != NULL && i <= node->nports; i++)
+    for (int i = 0; node->ports != NULL && i <= node->nports; i++) {
         free(node->ports[i].pkeys);
+    }
     free(node->ports);
     free(node->lft);
     free(node->lft_known);
@@ -34,8 +36,9 @@ void mcsm_fabric_free(mcsm_fabric_t *fabric)
 {
     mcsm_node_t *node, *next;
 
-    if (fabric == NULL)
+    if (fabric == NULL) {
         return;
+    }
     HASH_ITER(hh, fabric->nodes, node, next)
     {
         HASH_DEL(fabric->nodes, node);
@@ -51,8 +54,9 @@ mcsm_node_t *mcsm_fabric_add(mcsm_fabric_t *fabric, uint64_t guid, uint8_t type,
 {
     mcsm_node_t *node = calloc(1, sizeof(*node));
 
-    if (node == NULL)
+    if (node == NULL) {
         return NULL;
+    }
     node->guid = guid;
     node->type = type;
     node->sw = type == 2;
@@ -93,8 +97,9 @@ static mcsm_port_t *find_without_list(const mcsm_fabric_t *fabric, uint64_t port
     HASH_ITER(hh, fabric->nodes, node, next)
     {
         for (int i = 0; i <= node->nports; i++) {
-            if (mcsm_is_end_port(&node->ports[i]) && node->ports[i].guid == port_guid)
+            if (mcsm_is_end_port(&node->ports[i]) && node->ports[i].guid == port_guid) {
                 return &node->ports[i];
+            }
         }
     }
     return NULL;
@@ -104,12 +109,15 @@ mcsm_port_t *mcsm_fabric_find_port(const mcsm_fabric_t *fabric, uint64_t port_gu
 {
     mcsm_port_t wanted = {.guid = port_guid}, *key = &wanted, **found = NULL;
 
-    if (port_guid == 0)
+    if (port_guid == 0) {
         return NULL;
-    if (fabric->ends == NULL)
+    }
+    if (fabric->ends == NULL) {
         return find_without_list(fabric, port_guid);
-    if (fabric->end_count > 0)
+    }
+    if (fabric->end_count > 0) {
         found = bsearch(&key, fabric->ends, fabric->end_count, sizeof(key), by_port_guid);
+    }
     return found ? *found : NULL;
 }
 
@@ -135,13 +143,15 @@ static int list_ends(mcsm_fabric_t *fabric)
     free(fabric->ends);
     fabric->end_count = 0;
     fabric->ends = calloc(room + 1, sizeof(*fabric->ends));
-    if (fabric->ends == NULL)
+    if (fabric->ends == NULL) {
         return -ENOMEM;
+    }
     HASH_ITER(hh, fabric->nodes, node, next)
     {
         for (int i = 0; i <= node->nports; i++) {
-            if (mcsm_is_end_port(&node->ports[i]) && node->ports[i].guid != 0)
+            if (mcsm_is_end_port(&node->ports[i]) && node->ports[i].guid != 0) {
                 fabric->ends[fabric->end_count++] = &node->ports[i];
+            }
         }
     }
     qsort(fabric->ends, fabric->end_count, sizeof(*fabric->ends), by_port_guid);
@@ -155,23 +165,28 @@ int mcsm_fabric_index(mcsm_fabric_t *fabric)
 
     free(fabric->switches);
     fabric->switches = calloc(HASH_COUNT(fabric->nodes) + 1, sizeof(*fabric->switches));
-    if (fabric->switches == NULL)
+    if (fabric->switches == NULL) {
         return -ENOMEM;
+    }
     fabric->switch_count = fabric->ca_count = 0;
     HASH_ITER(hh, fabric->nodes, node, next)
     {
-        if (node->sw)
+        if (node->sw) {
             fabric->switches[fabric->switch_count++] = node;
-        else
+        } else {
             fabric->ca_count++;
-        for (int i = 1; i <= node->nports; i++)
+        }
+        for (int i = 1; i <= node->nports; i++) {
             linked += node->ports[i].peer != NULL;
+        }
     }
     fabric->link_count = linked / 2;
-    if (fabric->switch_count > 0)
+    if (fabric->switch_count > 0) {
         qsort(fabric->switches, fabric->switch_count, sizeof(*fabric->switches), by_guid);
-    for (int i = 0; i < fabric->switch_count; i++)
+    }
+    for (int i = 0; i < fabric->switch_count; i++) {
         fabric->switches[i]->index = i;
+    }
     return list_ends(fabric);
 }
 
@@ -186,11 +201,13 @@ static int grow(uint8_t **table, unsigned *size, unsigned wanted)
 {
     uint8_t *more;
 
-    if (*size >= wanted)
+    if (*size >= wanted) {
         return 0;
+    }
     more = realloc(*table, wanted);
-    if (more == NULL)
+    if (more == NULL) {
         return -ENOMEM;
+    }
     memset(more + *size, 0, wanted - *size);
     *table = more;
     *size = wanted;
@@ -202,12 +219,15 @@ int mcsm_fabric_tables(mcsm_node_t *node, unsigned lid_top, unsigned mlids)
     size_t mft_size = mcsm_mft_positions(node) * mlids;
     unsigned lft_size = (lid_top / 64 + 1) * 64;
 
-    if (node->mft == NULL)
+    if (node->mft == NULL) {
         node->mft = calloc(mft_size, sizeof(*node->mft));
-    if (node->mft_known == NULL)
+    }
+    if (node->mft_known == NULL) {
         node->mft_known = calloc(mft_size, sizeof(*node->mft_known));
-    if (node->mft == NULL || node->mft_known == NULL)
+    }
+    if (node->mft == NULL || node->mft_known == NULL) {
         return -ENOMEM;
+    }
     return grow(&node->lft, &node->lft_size, lft_size);
 }
 
@@ -216,13 +236,15 @@ void mcsm_fabric_inherit(mcsm_fabric_t *fabric, mcsm_fabric_t *old)
     for (int i = 0; i < fabric->switch_count; i++) {
         mcsm_node_t *node = fabric->switches[i], *was = mcsm_fabric_find(old, node->guid);
 
-        if (was == NULL || !was->sw || was->nports != node->nports || node->lft_known != NULL)
+        if (was == NULL || !was->sw || was->nports != node->nports || node->lft_known != NULL) {
             continue;
+        }
         for (int p = 1; p <= node->nports; p++) {
             mcsm_port_t *port = &node->ports[p], *old_port = &was->ports[p];
 
-            if (port->pkeys != NULL)
+            if (port->pkeys != NULL) {
                 continue;
+            }
             port->pkeys = old_port->pkeys;
             port->pkey_count = old_port->pkey_count;
             port->pkey_blocks = old_port->pkey_blocks;

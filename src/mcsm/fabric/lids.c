@@ -27,13 +27,16 @@ static bool is_free(const mcsm_lids_t *lids, unsigned lid, uint64_t guid)
 {
     unsigned count = 1u << lids->config->lmc;
 
-    if (lid % count != 0 || lid == 0)
+    if (lid % count != 0 || lid == 0) {
         return false;
+    }
     for (unsigned i = lid; i < lid + count; i++) {
-        if (!mcsm_range_has(lids->config->lids, i))
+        if (!mcsm_range_has(lids->config->lids, i)) {
             return false;
-        if (lids->of_lid[i] != NULL && lids->of_lid[i]->guid != guid)
+        }
+        if (lids->of_lid[i] != NULL && lids->of_lid[i]->guid != guid) {
             return false;
+        }
     }
     return true;
 }
@@ -42,13 +45,15 @@ static owner_t *own(mcsm_lids_t *lids, uint64_t guid, unsigned lid)
 {
     owner_t *owner = calloc(1, sizeof(*owner));
 
-    if (owner == NULL)
+    if (owner == NULL) {
         return NULL;
+    }
     owner->guid = guid;
     owner->lid = lid;
     HASH_ADD(hh, lids->owners, guid, sizeof(guid), owner);
-    for (unsigned i = lid; i < lid + (1u << lids->config->lmc); i++)
+    for (unsigned i = lid; i < lid + (1u << lids->config->lmc); i++) {
         lids->of_lid[i] = owner;
+    }
     lids->changed = true;
     return owner;
 }
@@ -65,8 +70,9 @@ static void load(mcsm_lids_t *lids)
 {
     mcsm_lid_db_t db = {NULL, 0};
 
-    if (access(lids->path, F_OK) < 0)
+    if (access(lids->path, F_OK) < 0) {
         return;
+    }
     if (mcsm_lid_db_read(lids->path, stderr, &db) < 0) {
         mcsm_error("%s is damaged and is not used: LIDs are taken over from the ports instead",
                    lids->path);
@@ -77,11 +83,12 @@ static void load(mcsm_lids_t *lids)
         uint16_t wanted = mcsm_lid_db_find(&lids->config->db, entry->guid);
 
         if (!is_free(lids, entry->lid, entry->guid) ||
-            (lids->config->db.count > 0 && wanted != entry->lid))
+            (lids->config->db.count > 0 && wanted != entry->lid)) {
             mcsm_warn("%s: LID %u of 0x%016lx contradicts the configuration and is forgotten",
                       lids->path, entry->lid, entry->guid);
-        else
+        } else {
             own(lids, entry->guid, entry->lid);
+        }
     }
     free(db.entries);
     lids->changed = false;
@@ -91,8 +98,9 @@ mcsm_lids_t *mcsm_lids_new(const mcsm_config_t *config)
 {
     mcsm_lids_t *lids = calloc(1, sizeof(*lids));
 
-    if (lids == NULL)
+    if (lids == NULL) {
         return NULL;
+    }
     lids->config = config;
     lids->of_lid = calloc(MCSM_LFT_SIZE + 128, sizeof(*lids->of_lid));
     if (lids->of_lid == NULL) {
@@ -108,8 +116,9 @@ void mcsm_lids_free(mcsm_lids_t *lids)
 {
     owner_t *owner, *next;
 
-    if (lids == NULL)
+    if (lids == NULL) {
         return;
+    }
     HASH_ITER(hh, lids->owners, owner, next)
     {
         HASH_DEL(lids->owners, owner);
@@ -146,12 +155,14 @@ static unsigned next_free(mcsm_lids_t *lids, const mcsm_fabric_t *fabric, unsign
     for (unsigned lid = first; lid <= lids->config->lids.to; lid += count) {
         owner_t *owner = lids->of_lid[lid];
 
-        if (owner == NULL || mcsm_fabric_find_port(fabric, owner->guid) != NULL)
+        if (owner == NULL || mcsm_fabric_find_port(fabric, owner->guid) != NULL) {
             continue;
+        }
         mcsm_warn("LID %u of 0x%016lx, which is not in the fabric, is given to another port", lid,
                   owner->guid);
-        for (unsigned i = lid; i < lid + count; i++)
+        for (unsigned i = lid; i < lid + count; i++) {
             lids->of_lid[i] = NULL;
+        }
         HASH_DEL(lids->owners, owner);
         free(owner);
         return lid;
@@ -166,21 +177,23 @@ static owner_t *give(mcsm_lids_t *lids, const mcsm_fabric_t *fabric, const mcsm_
 
     if (lids->config->db.count > 0) {
         lid = mcsm_lid_db_find(&lids->config->db, port->guid);
-        if (lid == 0)
+        if (lid == 0) {
             mcsm_error("0x%016lx (%s) is not in the LID database: add a line for it", port->guid,
                        port->node->desc);
-        else if (!is_free(lids, lid, port->guid))
+        } else if (!is_free(lids, lid, port->guid)) {
             mcsm_error("0x%016lx (%s): LID %u of the database cannot have the %u LIDs of LMC %u",
                        port->guid, port->node->desc, lid, 1u << lids->config->lmc,
                        lids->config->lmc);
-        else
+        } else {
             return own(lids, port->guid, lid);
+        }
         return NULL;
     }
     /* A manager whose table was lost finds the LIDs in the ports. */
     lid = mcsm_get16(port->info, 16);
-    if (!is_free(lids, lid, 0))
+    if (!is_free(lids, lid, 0)) {
         lid = next_free(lids, fabric, from_p);
+    }
     if (lid == 0) {
         mcsm_error("0x%016lx (%s) gets no LID: %u-%u are all in use; raise lid-max", port->guid,
                    port->node->desc, lids->config->lids.from, lids->config->lids.to);
@@ -211,8 +224,9 @@ static mcsm_port_t **end_ports(const mcsm_fabric_t *fabric, size_t *count_p)
         HASH_ITER(hh, fabric->nodes, node, next)
         {
             for (int i = 0; i <= node->nports; i++) {
-                if (mcsm_is_end_port(&node->ports[i]) && node->ports[i].known)
+                if (mcsm_is_end_port(&node->ports[i]) && node->ports[i].known) {
                     ports[n++] = &node->ports[i];
+                }
             }
         }
         qsort(ports, n, sizeof(*ports), by_guid);
@@ -225,18 +239,21 @@ static void take(mcsm_lids_t *lids, mcsm_fabric_t *fabric, mcsm_port_t *port, co
 {
     unsigned top = owner->lid + (1u << lids->config->lmc) - 1;
 
-    if (port->node->sw)
+    if (port->node->sw) {
         top = owner->lid; /* a base port 0 has one */
+    }
     if (fabric->by_lid[owner->lid] != NULL) {
         mcsm_error("two ports have the GUID 0x%016lx: %s and %s; the second one gets no LID",
                    port->guid, fabric->by_lid[owner->lid]->node->desc, port->node->desc);
         return;
     }
     port->lid = owner->lid;
-    for (unsigned lid = owner->lid; lid <= top; lid++)
+    for (unsigned lid = owner->lid; lid <= top; lid++) {
         fabric->by_lid[lid] = port;
-    if (top > fabric->lid_top)
+    }
+    if (top > fabric->lid_top) {
         fabric->lid_top = top;
+    }
 }
 
 int mcsm_lids_assign(mcsm_lids_t *lids, mcsm_fabric_t *fabric)
@@ -246,8 +263,9 @@ int mcsm_lids_assign(mcsm_lids_t *lids, mcsm_fabric_t *fabric)
     mcsm_port_t **ports = end_ports(fabric, &count);
     int without = 0;
 
-    if (ports == NULL)
+    if (ports == NULL) {
         return -ENOMEM;
+    }
     memset(fabric->by_lid, 0, MCSM_LFT_SIZE * sizeof(*fabric->by_lid));
     fabric->lid_top = 0;
     /* Old owners first: a new port must not get the LID of a known port. */
@@ -255,19 +273,22 @@ int mcsm_lids_assign(mcsm_lids_t *lids, mcsm_fabric_t *fabric)
         owner_t *owner = find(lids, ports[i]->guid);
 
         ports[i]->lid = 0;
-        if (owner != NULL)
+        if (owner != NULL) {
             take(lids, fabric, ports[i], owner);
+        }
     }
     for (size_t i = 0; i < count; i++) {
         owner_t *owner;
 
-        if (ports[i]->lid != 0)
+        if (ports[i]->lid != 0) {
             continue;
+        }
         owner = give(lids, fabric, ports[i], &from);
-        if (owner != NULL)
+        if (owner != NULL) {
             take(lids, fabric, ports[i], owner);
-        else
+        } else {
             without++;
+        }
     }
     free(ports);
     return without;
@@ -280,25 +301,30 @@ int mcsm_lids_save(mcsm_lids_t *lids)
     int status = 0;
     FILE *file;
 
-    if (!lids->changed)
+    if (!lids->changed) {
         return 0;
+    }
     snprintf(temporary, sizeof(temporary), "%s.new", lids->path);
     file = fopen(temporary, "we");
     if (file != NULL) {
         fprintf(file, "# LIDs of cluster %s, written by mcsm: GUID LID\n", lids->config->name);
         HASH_ITER(hh, lids->owners, owner, next)
         fprintf(file, "0x%016lx %u\n", owner->guid, owner->lid);
-        if (fflush(file) != 0 || fsync(fileno(file)) < 0)
+        if (fflush(file) != 0 || fsync(fileno(file)) < 0) {
             status = -errno;
-        if (fclose(file) != 0 && status == 0)
+        }
+        if (fclose(file) != 0 && status == 0) {
             status = -errno;
+        }
     }
-    if (file == NULL || (status == 0 && rename(temporary, lids->path) < 0))
+    if (file == NULL || (status == 0 && rename(temporary, lids->path) < 0)) {
         status = -errno;
-    if (status == 0)
+    }
+    if (status == 0) {
         lids->changed = false;
-    else
+    } else {
         mcsm_error("%s cannot be written (%s): LIDs may change with the next restart", lids->path,
                    strerror(-status));
+    }
     return status;
 }

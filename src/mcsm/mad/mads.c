@@ -48,8 +48,9 @@ mcsm_mads_t *mcsm_mads_new(unsigned window, unsigned timeout, unsigned retries, 
 {
     mcsm_mads_t *mads = calloc(1, sizeof(*mads));
 
-    if (mads == NULL)
+    if (mads == NULL) {
         return NULL;
+    }
     mcsm_mads_limits(mads, window, timeout, retries);
     mads->send = send;
     mads->send_arg = send_arg;
@@ -96,8 +97,9 @@ void mcsm_mads_free(mcsm_mads_t *mads)
 {
     request_t *request, *next;
 
-    if (mads == NULL)
+    if (mads == NULL) {
         return;
+    }
     mcsm_mads_reset(mads);
     LL_FOREACH_SAFE(mads->spare, request, next)
     free(request);
@@ -120,9 +122,10 @@ static void finish(mcsm_mads_t *mads, request_t *request, const uint8_t *mad, un
 static void transmit(mcsm_mads_t *mads, request_t *request)
 {
     request->deadline = mcsm_now() + mads->timeout + GRACE;
-    if (mads->m_key_before != 0 && request->mad[MCSM_MAD_CLASS] == MCSM_CLASS_SMP_DIRECT)
+    if (mads->m_key_before != 0 && request->mad[MCSM_MAD_CLASS] == MCSM_CLASS_SMP_DIRECT) {
         mcsm_put64(request->mad, MCSM_SMP_MKEY,
                    request->tries % 2 != 0 ? mads->m_key_before : mads->m_key);
+    }
     request->tries++;
     DL_APPEND(mads->deadlines, request);
     mads->stats.sent++;
@@ -147,10 +150,11 @@ int mcsm_mad_request(mcsm_mads_t *mads, const mcsm_addr_t *to, const uint8_t *ma
 {
     request_t *request = mads->spare;
 
-    if (request != NULL)
+    if (request != NULL) {
         LL_DELETE(mads->spare, request);
-    else
+    } else {
         request = malloc(sizeof(*request));
+    }
     if (request == NULL) {
         mcsm_error("out of memory: a MAD is not sent");
         return -ENOMEM;
@@ -182,8 +186,9 @@ int mcsm_smp(mcsm_mads_t *mads, const mcsm_path_t *path, uint8_t method, uint16_
     mcsm_put16(mad, MCSM_SMP_DR_SLID, 0xffff);
     mcsm_put16(mad, MCSM_SMP_DR_DLID, 0xffff);
     memcpy(mad + MCSM_SMP_PATH, path->port, sizeof(path->port));
-    if (body != NULL)
+    if (body != NULL) {
         memcpy(mad + MCSM_SMP_BODY, body, MCSM_SMP_DATA);
+    }
     return mcsm_mad_request(mads, &to, mad, answer, arg, arg2);
 }
 
@@ -216,16 +221,19 @@ bool mcsm_mads_receive(mcsm_mads_t *mads, const uint8_t *mad, bool error)
     HASH_FIND(hh, mads->flying, &tid, sizeof(tid), request);
     if (request != NULL &&
         (mad[MCSM_MAD_CLASS] != request->mad[MCSM_MAD_CLASS] ||
-         mcsm_get16(mad, MCSM_MAD_ATTR) != mcsm_get16(request->mad, MCSM_MAD_ATTR)))
+         mcsm_get16(mad, MCSM_MAD_ATTR) != mcsm_get16(request->mad, MCSM_MAD_ATTR))) {
         request = NULL;
+    }
     if (error) {
-        if (request != NULL)
+        if (request != NULL) {
             retry(mads, request);
+        }
         pump(mads);
         return true;
     }
-    if (!(mad[MCSM_MAD_METHOD] & MCSM_RESPONSE) && mad[MCSM_MAD_METHOD] != MCSM_TRAP_REPRESS)
+    if (!(mad[MCSM_MAD_METHOD] & MCSM_RESPONSE) && mad[MCSM_MAD_METHOD] != MCSM_TRAP_REPRESS) {
         return false;
+    }
     if (request == NULL) {
         mads->stats.stray++;
         return true;
@@ -235,8 +243,9 @@ bool mcsm_mads_receive(mcsm_mads_t *mads, const uint8_t *mad, bool error)
         return true;
     }
     mads->stats.answered++;
-    if (status != 0)
+    if (status != 0) {
         mads->stats.refused++;
+    }
     finish(mads, request, status == 0 ? mad : NULL, status);
     pump(mads);
     return true;
@@ -244,8 +253,9 @@ bool mcsm_mads_receive(mcsm_mads_t *mads, const uint8_t *mad, bool error)
 
 void mcsm_mads_tick(mcsm_mads_t *mads, uint64_t now)
 {
-    while (mads->deadlines != NULL && mads->deadlines->deadline <= now)
+    while (mads->deadlines != NULL && mads->deadlines->deadline <= now) {
         retry(mads, mads->deadlines);
+    }
     pump(mads);
 }
 

@@ -48,8 +48,9 @@ static void enqueue(mcsm_umad_t *umad, mcsm_packet_t *packet)
     umad->last = &packet->next;
     umad->count++;
     pthread_mutex_unlock(&umad->mutex);
-    if (wake && write(umad->fd, &one, sizeof(one)) < 0)
+    if (wake && write(umad->fd, &one, sizeof(one)) < 0) {
         mcsm_error("eventfd: %s", strerror(errno));
+    }
 }
 
 static bool is_full(mcsm_umad_t *umad)
@@ -69,11 +70,13 @@ static void deliver(mcsm_umad_t *umad, void *buffer, int length)
     ib_mad_addr_t *addr = umad_get_mad_addr(buffer);
     mcsm_packet_t *packet;
 
-    if (length < 24 || is_full(umad))
+    if (length < 24 || is_full(umad)) {
         return;
+    }
     packet = calloc(1, sizeof(*packet) + size);
-    if (packet == NULL)
+    if (packet == NULL) {
         return;
+    }
     packet->length = size;
     packet->error = umad_status(buffer) != 0;
     packet->from.lid = be16toh(addr->lid);
@@ -91,8 +94,9 @@ static void drop_long(mcsm_umad_t *umad, int length)
     void *buffer = umad_alloc(1, umad_size() + length);
 
     mcsm_warn("a request of %d bytes is too long and is dropped", length);
-    if (buffer == NULL || umad_recv(umad->port, buffer, &length, 0) < 0)
+    if (buffer == NULL || umad_recv(umad->port, buffer, &length, 0) < 0) {
         usleep(WAKE * 1000);
+    }
     umad_free(buffer);
 }
 
@@ -108,14 +112,17 @@ static void *receive(void *arg)
         bool failed = agent < 0 && agent != -ENOSPC && agent != -ETIMEDOUT &&
                       agent != -EWOULDBLOCK && agent != -EINTR;
 
-        if (agent >= 0)
+        if (agent >= 0) {
             deliver(umad, buffer, length > LONGEST ? LONGEST : length);
-        else if (agent == -ENOSPC)
+        } else if (agent == -ENOSPC) {
             drop_long(umad, length > LONGEST ? length : LONGEST);
-        if (failed && !failing)
+        }
+        if (failed && !failing) {
             mcsm_error("nothing can be received: %s", strerror(-agent));
-        if (failed)
+        }
+        if (failed) {
             usleep(WAKE * 1000); /* the device may be gone, so wait before the next attempt */
+        }
         failing = failed;
     }
     umad_free(buffer);
@@ -135,21 +142,23 @@ static int find_port(uint64_t guid, char *name, int *port_p, uint64_t *guid_p)
         for (int k = 0; k < ports; k++) {
             uint64_t found = be64toh(guids[k]);
 
-            if (found == 0 || (guid != 0 && found != guid))
+            if (found == 0 || (guid != 0 && found != guid)) {
                 continue;
+            }
             strcpy(name, names[i]);
             *port_p = k;
             *guid_p = found;
             return 0;
         }
     }
-    if (guid != 0)
+    if (guid != 0) {
         mcsm_error(
             "no InfiniBand port of this host has the GUID 0x%016lx: see ibstat, and port-guid "
             "in the configuration",
             guid);
-    else
+    } else {
         mcsm_error("this host has no InfiniBand port (or ib_umad is not loaded): see ibstat");
+    }
     return -ENODEV;
 }
 
@@ -160,9 +169,10 @@ static int register_agents(mcsm_umad_t *umad)
         bool sa = classes[i] == MCSM_CLASS_SA;
 
         methods[0] = 1u << MCSM_GET | 1u << MCSM_SET | 1u << MCSM_TRAP | 1u << MCSM_TRAP_REPRESS;
-        if (sa)
+        if (sa) {
             methods[0] |= 1u << MCSM_GET_TABLE | 1u << MCSM_GET_MULTI | 1u << MCSM_DELETE |
                           1u << MCSM_REPORT | 1u << MCSM_GET_TRACE_TABLE;
+        }
         umad->agents[i] = umad_register(umad->port, classes[i], sa ? 2 : 1, sa, (long *)methods);
         if (umad->agents[i] < 0) {
             mcsm_error("management class 0x%02x cannot be registered: does another subnet manager "
@@ -179,13 +189,16 @@ static int open_port(mcsm_umad_t *umad, uint64_t port_guid)
     char name[UMAD_CA_NAME_LEN];
     int number, status;
 
-    if (umad_init() < 0)
+    if (umad_init() < 0) {
         return -ENODEV;
+    }
     status = find_port(port_guid, name, &number, &umad->guid);
-    if (status < 0)
+    if (status < 0) {
         return status;
-    if (umad_get_issm_path(name, number, umad->issm_path, sizeof(umad->issm_path)) < 0)
+    }
+    if (umad_get_issm_path(name, number, umad->issm_path, sizeof(umad->issm_path)) < 0) {
         umad->issm_path[0] = '\0';
+    }
     umad->port = umad_open_port(name, number);
     if (umad->port < 0) {
         mcsm_error("port %d of %s cannot be opened (%s): only root may manage a subnet", number,
@@ -200,18 +213,21 @@ int mcsm_umad_open(uint64_t port_guid, mcsm_umad_t **umad_p)
     mcsm_umad_t *umad = calloc(1, sizeof(*umad));
     int status;
 
-    if (umad == NULL)
+    if (umad == NULL) {
         return -ENOMEM;
+    }
     umad->issm = umad->port = -1;
     umad->last = &umad->first;
     pthread_mutex_init(&umad->mutex, NULL);
     umad->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     status = umad->fd < 0 ? -errno : open_port(umad, port_guid);
-    if (status == 0)
+    if (status == 0) {
         status = -pthread_create(&umad->thread, NULL, receive, umad);
+    }
     if (status < 0) {
-        if (umad->port >= 0)
+        if (umad->port >= 0) {
             umad_close_port(umad->port);
+        }
         close(umad->fd);
         free(umad);
         return status;
@@ -224,8 +240,9 @@ void mcsm_umad_close(mcsm_umad_t *umad)
 {
     mcsm_packet_t *packet, *next;
 
-    if (umad == NULL)
+    if (umad == NULL) {
         return;
+    }
     atomic_store(&umad->stop, true);
     pthread_join(umad->thread, NULL);
     mcsm_umad_set_sm(umad, false);
@@ -250,8 +267,9 @@ mcsm_packet_t *mcsm_umad_take(mcsm_umad_t *umad)
     mcsm_packet_t *first;
     uint64_t count;
 
-    if (read(umad->fd, &count, sizeof(count)) < 0 && errno != EAGAIN)
+    if (read(umad->fd, &count, sizeof(count)) < 0 && errno != EAGAIN) {
         mcsm_error("eventfd: %s", strerror(errno));
+    }
     pthread_mutex_lock(&umad->mutex);
     first = umad->first;
     umad->first = NULL;
@@ -268,10 +286,12 @@ int mcsm_umad_send(void *arg, const mcsm_addr_t *to, const uint8_t *mad, size_t 
     void *buffer = umad_alloc(1, umad_size() + length);
     int agent = 0, status;
 
-    if (buffer == NULL)
+    if (buffer == NULL) {
         return -ENOMEM;
-    while (agent < AGENTS - 1 && classes[agent] != to->agent)
+    }
+    while (agent < AGENTS - 1 && classes[agent] != to->agent) {
         agent++;
+    }
     umad_set_addr(buffer, to->lid, to->qpn, to->sl, to->qkey);
     memcpy(umad_get_mad(buffer), mad, length);
     status = umad_send(umad->port, umad->agents[agent], buffer, length, timeout,
@@ -284,9 +304,10 @@ void mcsm_umad_set_sm(mcsm_umad_t *umad, bool on)
 {
     if (on && umad->issm < 0 && umad->issm_path[0] != '\0') {
         umad->issm = open(umad->issm_path, O_NONBLOCK | O_CLOEXEC);
-        if (umad->issm < 0)
+        if (umad->issm < 0) {
             mcsm_warn("%s: %s: other managers will not see this one", umad->issm_path,
                       strerror(errno));
+        }
     } else if (!on && umad->issm >= 0) {
         close(umad->issm);
         umad->issm = -1;

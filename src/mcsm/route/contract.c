@@ -40,8 +40,9 @@ static int open_work(work_t *work, const mcsm_graph_t *graph, const mcsm_contrac
         return -ENOMEM;
     }
     memset(work->gates, -1, links * sizeof(*work->gates));
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
         work->gates[graph->sw[contract->gates[i].sw].first_link + contract->gates[i].port] = i;
+    }
     return 0;
 }
 
@@ -64,12 +65,14 @@ static void enter(work_t *work, size_t e)
         unsigned lid = graph->targets[i].lid;
         uint8_t port = sw->lft[lid];
 
-        if (port == 0 || port > sw->nports || !may_enter(work->contract, gate, lid))
+        if (port == 0 || port > sw->nports || !may_enter(work->contract, gate, lid)) {
             continue;
-        if (work->gates[sw->first_link + port] >= 0)
+        }
+        if (work->gates[sw->first_link + port] >= 0) {
             work->matrix[e * work->contract->count + work->gates[sw->first_link + port]] = true;
-        else if (sw->ports[port].peer >= 0)
+        } else if (sw->ports[port].peer >= 0) {
             reached[sw->first_link + port] = true;
+        }
     }
 }
 
@@ -89,12 +92,15 @@ static void find_feeds(work_t *work, unsigned *stamp)
                 uint8_t port = graph->sw[at].lft[target->lid];
                 int out = graph->sw[at].first_link + port;
 
-                if (port == 0 || port > graph->sw[at].nports)
+                if (port == 0 || port > graph->sw[at].nports) {
                     break;
-                if (work->gates[out] >= 0 && channel >= 0)
+                }
+                if (work->gates[out] >= 0 && channel >= 0) {
                     work->feeds[work->gates[out] * (size_t)graph->links + channel] = true;
-                if (graph->sw[at].ports[port].peer < 0)
+                }
+                if (graph->sw[at].ports[port].peer < 0) {
                     break;
+                }
                 seen = stamp[at] == target->lid;
                 stamp[at] = target->lid;
                 channel = out;
@@ -112,8 +118,9 @@ static int add_groups(work_t *work)
     const mcsm_graph_t *graph = work->graph;
     bool *used = calloc(graph->count + 1, sizeof(*used));
 
-    if (used == NULL)
+    if (used == NULL) {
         return -ENOMEM;
+    }
     mcsm_tree_used(graph, tree, used);
     for (int i = 1; i < tree->reached; i++) {
         int at = tree->order[i], parent = tree->parent[at];
@@ -123,8 +130,9 @@ static int add_groups(work_t *work)
         for (size_t g = 0; g < contract->count; g++) {
             const mcsm_gate_t *gate = &contract->gates[g];
 
-            if (!gate->joint || !used[at])
+            if (!gate->joint || !used[at]) {
                 continue;
+            }
             if (gate->sw == at) {
                 work->reached[g * graph->links + up] = true;
                 work->feeds[g * graph->links + down] = true;
@@ -136,8 +144,9 @@ static int add_groups(work_t *work)
     }
     for (size_t e = 0; e < contract->count; e++) {
         for (size_t f = 0; f < contract->count; f++) {
-            if (e != f && contract->gates[e].joint && contract->gates[f].joint)
+            if (e != f && contract->gates[e].joint && contract->gates[f].joint) {
                 work->matrix[e * contract->count + f] = true;
+            }
         }
     }
     free(used);
@@ -162,10 +171,12 @@ static int compute(work_t *work)
     memset(work->feeds, 0, n * graph->links * sizeof(bool));
     memset(work->matrix, 0, n * n * sizeof(bool));
     status = mcsm_deps_note_unicast(work->deps, 0);
-    if (status == 0 && contract->tree != NULL)
+    if (status == 0 && contract->tree != NULL) {
         status = mcsm_lanes_note_tree(work->deps, graph, contract->tree);
-    if (status == 0 && contract->tree != NULL)
+    }
+    if (status == 0 && contract->tree != NULL) {
         status = add_groups(work);
+    }
     find_feeds(work, stamp);
     for (size_t e = 0; e < n && status == 0; e++) {
         bool *reached = work->reached + e * graph->links;
@@ -175,8 +186,9 @@ static int compute(work_t *work)
         for (size_t f = 0; f < n; f++) {
             const bool *feeds = work->feeds + f * graph->links;
 
-            for (int c = 0; c < graph->links && !work->matrix[e * n + f]; c++)
+            for (int c = 0; c < graph->links && !work->matrix[e * n + f]; c++) {
                 work->matrix[e * n + f] = reached[c] && feeds[c];
+            }
         }
     }
     free(stamp);
@@ -188,11 +200,13 @@ int mcsm_contract_matrix(const mcsm_graph_t *graph, const mcsm_contract_t *contr
     work_t work;
     int status = open_work(&work, graph, contract);
 
-    if (status < 0)
+    if (status < 0) {
         return status;
+    }
     status = compute(&work);
-    if (status == 0)
+    if (status == 0) {
         memcpy(matrix, work.matrix, contract->count * contract->count * sizeof(bool));
+    }
     close_work(&work);
     return status;
 }
@@ -202,8 +216,9 @@ static bool is_kept(const work_t *work)
     size_t n = work->contract->count;
 
     for (size_t i = 0; i < n * n; i++) {
-        if (work->matrix[i] && !work->contract->allowed[i])
+        if (work->matrix[i] && !work->contract->allowed[i]) {
             return false;
+        }
     }
     return true;
 }
@@ -214,8 +229,10 @@ static bool is_tainted(const work_t *work, int channel, size_t f)
     size_t n = work->contract->count;
 
     for (size_t e = 0; e < n; e++) {
-        if (work->reached[e * work->graph->links + channel] && !work->contract->allowed[e * n + f])
+        if (work->reached[e * work->graph->links + channel] &&
+            !work->contract->allowed[e * n + f]) {
             return true;
+        }
     }
     return false;
 }
@@ -224,8 +241,9 @@ static bool is_tainted_for(const work_t *work, int channel, int neighbour)
 {
     for (size_t f = 0; f < work->contract->count; f++) {
         if (work->contract->gates[f].transit && work->contract->gates[f].neighbour == neighbour &&
-            is_tainted(work, channel, f))
+            is_tainted(work, channel, f)) {
             return true;
+        }
     }
     return false;
 }
@@ -235,8 +253,9 @@ static void clear_foreign(mcsm_graph_t *graph, const mcsm_contract_t *contract, 
     for (size_t i = 0; i < graph->target_count; i++) {
         unsigned lid = graph->targets[i].lid;
 
-        for (int k = 0; k < graph->count && contract->via[lid] == neighbour; k++)
+        for (int k = 0; k < graph->count && contract->via[lid] == neighbour; k++) {
             graph->sw[k].lft[lid] = MCSM_DROP;
+        }
     }
 }
 
@@ -265,8 +284,9 @@ static bool uses(const grower_t *grower, size_t e)
 
     for (size_t i = 0; i < grower->work->graph->target_count; i++) {
         if (contract->via[targets[i].lid] == grower->neighbour &&
-            may_enter(contract, &contract->gates[e], targets[i].lid))
+            may_enter(contract, &contract->gates[e], targets[i].lid)) {
             return true;
+        }
     }
     return false;
 }
@@ -277,8 +297,9 @@ static void look_ahead(grower_t *grower, int at)
     const mcsm_graph_t *graph = grower->work->graph;
 
     memset(grower->ahead, 0, graph->links * sizeof(bool));
-    if (grower->port[at] == 0)
+    if (grower->port[at] == 0) {
         return;
+    }
     grower->ahead[graph->sw[at].first_link + grower->port[at]] = true;
     mcsm_deps_reach(grower->work->deps, grower->ahead);
 }
@@ -289,11 +310,13 @@ static bool leads_to(const grower_t *grower, size_t f, int at)
     const work_t *work = grower->work;
     const bool *feeds = work->feeds + f * work->graph->links;
 
-    if (grower->port[at] == 0 && is_exit(grower, f, at))
+    if (grower->port[at] == 0 && is_exit(grower, f, at)) {
         return true;
+    }
     for (int c = 0; c < work->graph->links; c++) {
-        if (grower->ahead[c] && feeds[c])
+        if (grower->ahead[c] && feeds[c]) {
             return true;
+        }
     }
     return false;
 }
@@ -317,30 +340,37 @@ static bool extend(grower_t *grower, int from, uint8_t port, int at)
     size_t n = contract->count;
 
     look_ahead(grower, at);
-    if (grower->ahead[channel])
+    if (grower->ahead[channel]) {
         return false;
+    }
     for (size_t f = 0; f < n; f++) {
-        if (!leads_to(grower, f, at))
+        if (!leads_to(grower, f, at)) {
             continue;
+        }
         for (size_t e = 0; e < n; e++) {
-            if (!contract->allowed[e * n + f] && comes_from(grower, e, from, channel))
+            if (!contract->allowed[e * n + f] && comes_from(grower, e, from, channel)) {
                 return false;
+            }
         }
     }
     for (size_t e = 0; e < n; e++) {
         bool *reached = work->reached + e * work->graph->links;
 
-        if (!comes_from(grower, e, from, channel))
+        if (!comes_from(grower, e, from, channel)) {
             continue;
+        }
         reached[channel] = true;
-        for (int c = 0; c < work->graph->links; c++)
+        for (int c = 0; c < work->graph->links; c++) {
             reached[c] |= grower->ahead[c];
+        }
     }
-    if (grower->port[at] != 0)
+    if (grower->port[at] != 0) {
         mcsm_deps_note(work->deps, channel, work->graph->sw[at].first_link + grower->port[at]);
+    }
     for (size_t f = 0; f < n; f++) {
-        if (grower->port[at] == 0 && is_exit(grower, f, at))
+        if (grower->port[at] == 0 && is_exit(grower, f, at)) {
             work->feeds[f * work->graph->links + channel] = true;
+        }
     }
     grower->port[from] = port;
     grower->order[grower->count++] = from;
@@ -351,8 +381,9 @@ static void grow(grower_t *grower)
 {
     const mcsm_graph_t *graph = grower->work->graph;
 
-    for (int i = 0; i < graph->count; i++)
+    for (int i = 0; i < graph->count; i++) {
         grower->port[i] = -1;
+    }
     for (size_t f = 0; f < grower->work->contract->count; f++) {
         int sw = grower->work->contract->gates[f].sw;
 
@@ -367,8 +398,9 @@ static void grow(grower_t *grower)
         for (int p = 1; p <= graph->sw[at].nports; p++) {
             const mcsm_gport_t *link = &graph->sw[at].ports[p];
 
-            if (link->peer >= 0 && grower->port[link->peer] < 0)
+            if (link->peer >= 0 && grower->port[link->peer] < 0) {
                 extend(grower, link->peer, link->peer_port, at);
+            }
         }
     }
 }
@@ -381,8 +413,9 @@ static uint8_t gate_of(const mcsm_contract_t *contract, int sw, int neighbour, u
 
     for (size_t f = 0; f < contract->count && n < 256; f++) {
         if (contract->gates[f].sw == sw && contract->gates[f].neighbour == neighbour &&
-            contract->gates[f].transit)
+            contract->gates[f].transit) {
             ports[n++] = contract->gates[f].port;
+        }
     }
     return ports[lid % n];
 }
@@ -398,19 +431,21 @@ static int route_again(work_t *work, int neighbour)
                        .ahead = malloc(graph->links + 1)};
     int status = grower.order && grower.port && grower.ahead ? 0 : -ENOMEM;
 
-    if (status == 0)
+    if (status == 0) {
         grow(&grower);
+    }
     for (size_t i = 0; status == 0 && i < graph->target_count; i++) {
         unsigned lid = graph->targets[i].lid;
 
-        if (work->contract->via[lid] != neighbour)
+        if (work->contract->via[lid] != neighbour) {
             continue;
+        }
         for (int k = 0; k < grower.count; k++) {
             int at = grower.order[k];
 
-            graph->sw[at].lft[lid] = grower.port[at] == 0
-                                         ? gate_of(work->contract, at, neighbour, lid)
-                                         : grower.port[at];
+            graph->sw[at].lft[lid] = grower.port[at] == 0 ?
+                                         gate_of(work->contract, at, neighbour, lid) :
+                                         grower.port[at];
         }
     }
     free(grower.order);
@@ -432,8 +467,9 @@ static unsigned drop_tainted(work_t *work)
             mcsm_gswitch_t *sw = &graph->sw[k];
             uint8_t port = sw->lft[target->lid];
 
-            if (port == MCSM_DROP || port == 0 || port > sw->nports || sw->ports[port].peer < 0)
+            if (port == MCSM_DROP || port == 0 || port > sw->nports || sw->ports[port].peer < 0) {
                 continue;
+            }
             if (is_tainted_for(work, sw->first_link + port, work->contract->via[target->lid])) {
                 sw->lft[target->lid] = MCSM_DROP;
                 dropped++;
@@ -456,8 +492,9 @@ static unsigned close_exits(work_t *work)
         const mcsm_gate_t *gate = &contract->gates[i % contract->count];
         uint8_t *lft = graph->sw[gate->sw].lft;
 
-        if (!work->matrix[i] || contract->allowed[i])
+        if (!work->matrix[i] || contract->allowed[i]) {
             continue;
+        }
         for (size_t k = 0; k < graph->target_count; k++) {
             if (graph->targets[k].foreign && lft[graph->targets[k].lid] == gate->port) {
                 lft[graph->targets[k].lid] = MCSM_DROP;
@@ -478,8 +515,9 @@ static void count_left_out(const work_t *work, mcsm_contract_result_t *result)
         for (int k = 0; k < graph->count && target->foreign; k++) {
             int at = k, steps = 0;
 
-            if (graph->sw[k].hosts == 0)
+            if (graph->sw[k].hosts == 0) {
                 continue;
+            }
             while (steps++ <= graph->count) {
                 uint8_t port = graph->sw[at].lft[target->lid];
 
@@ -489,8 +527,9 @@ static void count_left_out(const work_t *work, mcsm_contract_result_t *result)
                     result->example_lid = target->lid;
                     break;
                 }
-                if (graph->sw[at].ports[port].peer < 0)
+                if (graph->sw[at].ports[port].peer < 0) {
                     break;
+                }
                 at = graph->sw[at].ports[port].peer;
             }
         }
@@ -504,30 +543,36 @@ int mcsm_contract_keep(mcsm_graph_t *graph, const mcsm_contract_t *contract,
     int status = open_work(&work, graph, contract);
 
     memset(result, 0, sizeof(*result));
-    if (status < 0)
+    if (status < 0) {
         return status;
+    }
     status = compute(&work);
     if (status < 0 || is_kept(&work)) {
         close_work(&work);
         return status;
     }
     result->broken = true;
-    for (size_t i = 0; i < contract->clusters; i++)
+    for (size_t i = 0; i < contract->clusters; i++) {
         clear_foreign(graph, contract, i);
+    }
     status = compute(&work);
-    for (size_t i = 0; i < contract->clusters && status == 0; i++)
+    for (size_t i = 0; i < contract->clusters && status == 0; i++) {
         status = route_again(&work, i);
-    if (status == 0)
+    }
+    if (status == 0) {
         status = compute(&work);
+    }
     while (status == 0 && !is_kept(&work)) {
         unsigned changed = drop_tainted(&work);
 
-        if (changed == 0 && close_exits(&work) == 0)
+        if (changed == 0 && close_exits(&work) == 0) {
             break; /* groups alone exceed the contract: joints are allowed pairs */
+        }
         status = compute(&work);
     }
-    if (status == 0)
+    if (status == 0) {
         count_left_out(&work, result);
+    }
     close_work(&work);
     return status;
 }

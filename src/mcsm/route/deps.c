@@ -28,8 +28,9 @@ mcsm_deps_t *mcsm_deps_new(const mcsm_graph_t *graph)
     mcsm_deps_t *deps = calloc(1, sizeof(*deps));
     size_t n = graph->links + 1;
 
-    if (deps == NULL)
+    if (deps == NULL) {
         return NULL;
+    }
     deps->graph = graph;
     deps->peers = mcsm_peers(graph);
     deps->owners = malloc(n * sizeof(int));
@@ -45,18 +46,21 @@ mcsm_deps_t *mcsm_deps_new(const mcsm_graph_t *graph)
         return NULL;
     }
     for (int i = 0; i < graph->count; i++) {
-        for (int p = 0; p <= graph->sw[i].nports; p++)
+        for (int p = 0; p <= graph->sw[i].nports; p++) {
             deps->owners[graph->sw[i].first_link + p] = i;
+        }
     }
-    for (int i = 0; i < graph->links; i++)
+    for (int i = 0; i < graph->links; i++) {
         deps->place[i] = i;
+    }
     return deps;
 }
 
 void mcsm_deps_free(mcsm_deps_t *deps)
 {
-    if (deps == NULL)
+    if (deps == NULL) {
         return;
+    }
     free(deps->peers);
     free(deps->owners);
     free(deps->next);
@@ -116,8 +120,9 @@ static int next_bit(const uint64_t set[4], int bit)
     while (bit < MCSM_DROP) {
         uint64_t rest = set[bit / 64] >> bit % 64;
 
-        if (rest != 0)
+        if (rest != 0) {
             return bit + __builtin_ctzll(rest);
+        }
         bit = (bit / 64 + 1) * 64;
     }
     return MCSM_DROP;
@@ -160,20 +165,25 @@ static int collect(mcsm_deps_t *deps, int start, int stop, int low, int high, bo
         for (int bit = next_bit(set, 0); bit < MCSM_DROP; bit = next_bit(set, bit + 1)) {
             int other = forwards ? follower(deps, at, bit) : predecessor(deps, at, bit);
 
-            if (other == stop)
+            if (other == stop) {
                 tail = -tail;
-            if (tail < 0)
+            }
+            if (tail < 0) {
                 break;
-            if (deps->mark[other] || deps->place[other] < low || deps->place[other] > high)
+            }
+            if (deps->mark[other] || deps->place[other] < low || deps->place[other] > high) {
                 continue;
+            }
             deps->mark[other] = 1;
             list[tail++] = other;
         }
-        if (tail < 0)
+        if (tail < 0) {
             break;
+        }
     }
-    for (int i = 0; i < abs(tail); i++)
+    for (int i = 0; i < abs(tail); i++) {
         deps->mark[list[i]] = 0;
+    }
     return tail < 0 ? -1 : tail;
 }
 
@@ -184,8 +194,9 @@ static bool reorder(mcsm_deps_t *deps, int from, int to)
     int *list = deps->found;
 
     after = collect(deps, to, from, low, high, true, list);
-    if (after < 0)
+    if (after < 0) {
         return false;
+    }
     ahead = collect(deps, from, -1, low, high, false, list + after);
     count = after + ahead;
     qsort_r(list, after, sizeof(int), by_place, deps->place);
@@ -195,22 +206,26 @@ static bool reorder(mcsm_deps_t *deps, int from, int to)
      * places, the successors of `to` the rest.
      */
     for (int i = 0, a = 0, b = 0; i < count; i++) {
-        if (b == ahead || (a < after && deps->place[list[a]] < deps->place[list[after + b]]))
+        if (b == ahead || (a < after && deps->place[list[a]] < deps->place[list[after + b]])) {
             deps->slots[i] = deps->place[list[a++]];
-        else
+        } else {
             deps->slots[i] = deps->place[list[after + b++]];
+        }
     }
-    for (int i = 0; i < ahead; i++)
+    for (int i = 0; i < ahead; i++) {
         deps->place[list[after + i]] = deps->slots[i];
-    for (int i = 0; i < after; i++)
+    }
+    for (int i = 0; i < after; i++) {
         deps->place[list[i]] = deps->slots[ahead + i];
+    }
     return true;
 }
 
 bool mcsm_deps_add(mcsm_deps_t *deps, int from, int to)
 {
-    if (has(deps, from, to))
+    if (has(deps, from, to)) {
         return true;
+    }
     if (deps->log_count == deps->log_room) {
         size_t room = deps->log_room ? deps->log_room * 2 : 1024;
         edge_t *more = realloc(deps->log, room * sizeof(*more));
@@ -222,8 +237,9 @@ bool mcsm_deps_add(mcsm_deps_t *deps, int from, int to)
         deps->log = more;
         deps->log_room = room;
     }
-    if (from == to || (deps->place[to] < deps->place[from] && !reorder(deps, from, to)))
+    if (from == to || (deps->place[to] < deps->place[from] && !reorder(deps, from, to))) {
         return false;
+    }
     set_edge(deps, from, to, true);
     deps->log[deps->log_count++] = (edge_t){from, to};
     return true;
@@ -268,10 +284,12 @@ static void follow(notes_t *notes, unsigned lid, const uint8_t *column)
             uint8_t port = column[at];
             int out = graph->sw[at].first_link + port;
 
-            if (port == 0 || port > graph->sw[at].nports || deps->peers[out] < 0)
+            if (port == 0 || port > graph->sw[at].nports || deps->peers[out] < 0) {
                 break;
-            if (channel >= 0)
+            }
+            if (channel >= 0) {
                 set_edge(notes->deps, channel, out, true);
+            }
             seen = notes->stamp[at] == lid;
             notes->stamp[at] = lid;
             channel = out;
@@ -292,8 +310,9 @@ int mcsm_deps_note_unicast(mcsm_deps_t *deps, int lane)
     if (notes.stamp && notes.columns && notes.target) {
         status = 0;
         memset(notes.target, -1, (graph->lid_top + 1) * sizeof(*notes.target));
-        for (size_t i = 0; i < graph->target_count; i++)
+        for (size_t i = 0; i < graph->target_count; i++) {
             notes.target[graph->targets[i].lid] = graph->targets[i].sw;
+        }
     }
     for (unsigned first = 0; status == 0 && first <= graph->lid_top; first += MCSM_COLUMNS) {
         unsigned rest = graph->lid_top + 1 - first;
@@ -301,8 +320,9 @@ int mcsm_deps_note_unicast(mcsm_deps_t *deps, int lane)
 
         mcsm_columns(graph, first, count, notes.columns);
         for (unsigned k = 0; k < count; k++) {
-            if (notes.target[first + k] >= 0)
+            if (notes.target[first + k] >= 0) {
                 follow(&notes, first + k, notes.columns + (size_t)k * graph->count);
+            }
         }
     }
     free(notes.stamp);
@@ -316,12 +336,14 @@ void mcsm_deps_note_multicast(mcsm_deps_t *deps, int sw, const uint64_t ports[4]
     const mcsm_gswitch_t *here = &deps->graph->sw[sw];
 
     for (int in = next_bit(ports, 1); in <= here->nports; in = next_bit(ports, in + 1)) {
-        if (here->ports[in].peer < 0)
+        if (here->ports[in].peer < 0) {
             continue;
+        }
         for (int out = next_bit(ports, 1); out <= here->nports; out = next_bit(ports, out + 1)) {
-            if (out != in && here->ports[out].peer >= 0)
+            if (out != in && here->ports[out].peer >= 0) {
                 set_edge(deps, predecessor(deps, here->first_link + out, in),
                          here->first_link + out, true);
+            }
         }
     }
 }
@@ -331,8 +353,9 @@ void mcsm_deps_reach(const mcsm_deps_t *deps, bool *reached)
     int *stack = deps->found, depth = 0;
 
     for (int i = 0; i < deps->graph->links; i++) {
-        if (reached[i])
+        if (reached[i]) {
             stack[depth++] = i;
+        }
     }
     while (depth > 0) {
         int at = stack[--depth];
@@ -387,12 +410,14 @@ static int walk(search_t *search, int start)
         search->port[top] = port + 1;
         next = follower(deps, channel, port);
         if (search->colour[next] == 1) {
-            while (search->way[top] != next)
+            while (search->way[top] != next) {
                 top--;
+            }
             return top;
         }
-        if (search->colour[next] == 0)
+        if (search->colour[next] == 0) {
             enter(search, next);
+        }
     }
     return -1;
 }
@@ -405,20 +430,24 @@ int mcsm_deps_circle(const mcsm_deps_t *deps, int *circle, int room)
     search.colour = calloc(links + 1, 1);
     search.way = malloc((links + 1) * sizeof(int));
     search.port = malloc(links + 1);
-    if (search.colour == NULL || search.way == NULL || search.port == NULL)
+    if (search.colour == NULL || search.way == NULL || search.port == NULL) {
         found = -ENOMEM;
+    }
     for (int start = 0; start < links && found == 0; start++) {
         const uint64_t *next = deps->next[start];
         int begin;
 
-        if (search.colour[start] != 0 || !(next[0] | next[1] | next[2] | next[3]))
+        if (search.colour[start] != 0 || !(next[0] | next[1] | next[2] | next[3])) {
             continue;
+        }
         begin = walk(&search, start);
-        if (begin < 0)
+        if (begin < 0) {
             continue;
+        }
         found = search.depth - begin;
-        for (int i = 0; i < found && i < room; i++)
+        for (int i = 0; i < found && i < room; i++) {
             circle[i] = search.way[begin + i];
+        }
     }
     free(search.colour);
     free(search.way);
@@ -434,8 +463,9 @@ int mcsm_credit_loop(const mcsm_graph_t *graph, int *circle, int room)
         mcsm_deps_t *deps = mcsm_deps_new(graph);
 
         found = deps ? mcsm_deps_note_unicast(deps, lane) : -ENOMEM;
-        if (found == 0)
+        if (found == 0) {
             found = mcsm_deps_circle(deps, circle, room);
+        }
         mcsm_deps_free(deps);
     }
     return found;

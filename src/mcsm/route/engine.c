@@ -65,8 +65,9 @@ static void minhop(engine_t *engine, int target)
         for (int p = 1; p <= graph->sw[at].nports && i > 0; p++) {
             int peer = graph->sw[at].ports[p].peer;
 
-            if (peer >= 0 && engine->distance[peer] == engine->distance[at] - 1)
+            if (peer >= 0 && engine->distance[peer] == engine->distance[at] - 1) {
                 engine->candidates[n++] = p;
+            }
         }
     }
     engine->first[engine->order_count] = n;
@@ -77,8 +78,9 @@ static void minhop(engine_t *engine, int target)
 static int dimension_of(const mcsm_config_t *config, uint8_t port)
 {
     for (size_t i = 0; i < config->dimension_count; i++) {
-        if (memchr(config->dimensions[i].ports, port, config->dimensions[i].count) != NULL)
+        if (memchr(config->dimensions[i].ports, port, config->dimensions[i].count) != NULL) {
             return i;
+        }
     }
     return MCSM_MAX_DIMENSIONS + port;
 }
@@ -95,13 +97,15 @@ static void dor(engine_t *engine, int target)
 
         for (int k = start; k < end; k++) {
             if (best < 0 || dimension_of(engine->config, engine->candidates[k]) <
-                                dimension_of(engine->config, engine->candidates[best]))
+                                dimension_of(engine->config, engine->candidates[best])) {
                 best = k;
+            }
         }
         int peer = best < 0 ? -1 : sw->ports[engine->candidates[best]].peer;
         for (int k = start; k < end; k++) {
-            if (sw->ports[engine->candidates[k]].peer == peer)
+            if (sw->ports[engine->candidates[k]].peer == peer) {
                 engine->candidates[n++] = engine->candidates[k];
+            }
         }
         start = end;
         engine->first[i] = kept;
@@ -118,8 +122,9 @@ static int find_down(engine_t *engine, int target)
     const mcsm_graph_t *graph = engine->graph;
     int head = 0, tail = 0;
 
-    for (int i = 0; i < graph->count; i++)
+    for (int i = 0; i < graph->count; i++) {
         engine->down[i] = engine->distance[i] = MCSM_UNREACHED;
+    }
     engine->down[target] = engine->distance[target] = 0;
     engine->order[tail++] = target;
     while (head < tail) {
@@ -128,8 +133,9 @@ static int find_down(engine_t *engine, int target)
         for (int p = 1; p <= graph->sw[at].nports; p++) {
             int peer = graph->sw[at].ports[p].peer;
 
-            if (peer < 0 || engine->down[peer] != MCSM_UNREACHED || !mcsm_is_up(graph, at, peer))
+            if (peer < 0 || engine->down[peer] != MCSM_UNREACHED || !mcsm_is_up(graph, at, peer)) {
                 continue;
+            }
             engine->down[peer] = engine->distance[peer] = engine->down[at] + 1;
             engine->order[tail++] = peer;
         }
@@ -139,9 +145,10 @@ static int find_down(engine_t *engine, int target)
 
 static bool updn_candidate(const engine_t *engine, int at, int peer)
 {
-    if (engine->down[at] != MCSM_UNREACHED)
+    if (engine->down[at] != MCSM_UNREACHED) {
         return engine->down[peer] == engine->down[at] - 1 && engine->down[peer] >= 0 &&
                !mcsm_is_up(engine->graph, at, peer);
+    }
     return mcsm_is_up(engine->graph, at, peer) && engine->distance[peer] != MCSM_UNREACHED &&
            engine->distance[peer] == engine->distance[at] - 1;
 }
@@ -155,19 +162,22 @@ static void updn(engine_t *engine, int target)
     for (int i = 0; i < graph->count; i++) {
         int at = engine->by_rank[i], best = MCSM_UNREACHED;
 
-        if (engine->down[at] != MCSM_UNREACHED)
+        if (engine->down[at] != MCSM_UNREACHED) {
             continue;
+        }
         for (int p = 1; p <= graph->sw[at].nports; p++) {
             int peer = graph->sw[at].ports[p].peer;
 
             if (peer >= 0 && mcsm_is_up(graph, at, peer) &&
                 engine->distance[peer] != MCSM_UNREACHED &&
-                (best == MCSM_UNREACHED || engine->distance[peer] + 1 < best))
+                (best == MCSM_UNREACHED || engine->distance[peer] + 1 < best)) {
                 best = engine->distance[peer] + 1;
+            }
         }
         engine->distance[at] = best;
-        if (best != MCSM_UNREACHED)
+        if (best != MCSM_UNREACHED) {
             engine->order[engine->order_count++] = at;
+        }
     }
     for (int i = 0; i < engine->order_count; i++) {
         int at = engine->order[i];
@@ -176,8 +186,9 @@ static void updn(engine_t *engine, int target)
         for (int p = 1; p <= graph->sw[at].nports && i > 0; p++) {
             int peer = graph->sw[at].ports[p].peer;
 
-            if (peer >= 0 && updn_candidate(engine, at, peer))
+            if (peer >= 0 && updn_candidate(engine, at, peer)) {
                 engine->candidates[n++] = p;
+            }
         }
     }
     engine->first[engine->order_count] = n;
@@ -194,8 +205,9 @@ static int find_centre(mcsm_graph_t *graph, int *distance, int *queue)
         int reached = mcsm_distances(graph, i, distance, queue), links = 0;
         int far = distance[queue[reached - 1]] + (graph->count - reached) * graph->count;
 
-        for (int p = 1; p <= graph->sw[i].nports; p++)
+        for (int p = 1; p <= graph->sw[i].nports; p++) {
             links += graph->sw[i].ports[p].peer >= 0;
+        }
         if (best_far < 0 || far < best_far || (far == best_far && links > best_links)) {
             best = i;
             best_far = far;
@@ -214,8 +226,9 @@ static int automatic_roots(mcsm_graph_t *graph, int *queue, int *scratch)
 
     for (int i = 0; i < graph->count; i++) {
         graph->sw[i].rank = graph->sw[i].hosts > 0 ? 0 : MCSM_UNREACHED;
-        if (graph->sw[i].rank == 0)
+        if (graph->sw[i].rank == 0) {
             queue[tail++] = i;
+        }
     }
     while (head < tail) {
         int at = queue[head++];
@@ -231,12 +244,14 @@ static int automatic_roots(mcsm_graph_t *graph, int *queue, int *scratch)
         }
     }
     for (int i = 0; i < graph->count && top > 0; i++) {
-        if (graph->sw[i].rank == top)
+        if (graph->sw[i].rank == top) {
             queue[count++] = i;
+        }
     }
     for (int i = 0; i < graph->count; i++) {
-        if (graph->sw[i].border && (top == 0 || graph->sw[i].rank != top))
+        if (graph->sw[i].border && (top == 0 || graph->sw[i].rank != top)) {
             queue[count++] = i;
+        }
     }
     if (count == 0) {
         int centre = find_centre(graph, scratch, queue);
@@ -259,19 +274,24 @@ int mcsm_rank(mcsm_graph_t *graph, const uint64_t *roots, size_t root_count)
     }
     for (size_t r = 0; r < root_count; r++) {
         for (int i = 0; i < graph->count; i++) {
-            if (graph->sw[i].guid == roots[r])
+            if (graph->sw[i].guid == roots[r]) {
                 queue[tail++] = i;
+            }
         }
     }
-    if (root_count > (size_t)tail)
+    if (root_count > (size_t)tail) {
         mcsm_warn("[routing] roots: %zu of %zu switches are not in the fabric", root_count - tail,
                   root_count);
-    if (tail == 0 && graph->count > 0)
+    }
+    if (tail == 0 && graph->count > 0) {
         tail = automatic_roots(graph, queue, scratch);
-    for (int i = 0; i < graph->count; i++)
+    }
+    for (int i = 0; i < graph->count; i++) {
         graph->sw[i].rank = graph->count;
-    for (int i = 0; i < tail; i++)
+    }
+    for (int i = 0; i < tail; i++) {
         graph->sw[queue[i]].rank = 0;
+    }
     for (int head = 0; head < tail; head++) {
         int at = queue[head];
 
@@ -295,8 +315,9 @@ static int highest_first(const void *a, const void *b)
 {
     int x = *(const int *)a, y = *(const int *)b;
 
-    if (x == y)
+    if (x == y) {
         return 0;
+    }
     return mcsm_is_up(sorted_graph, y, x) ? -1 : 1;
 }
 
@@ -335,8 +356,9 @@ static void choose(engine_t *engine, const mcsm_target_t *target, uint64_t weigh
         const mcsm_gswitch_t *sw = &graph->sw[engine->order[i]];
         uint8_t port = sw->lft[target->lid];
 
-        if (port == MCSM_DROP)
+        if (port == MCSM_DROP) {
             continue;
+        }
         graph->load[sw->first_link + port] += engine->flow[engine->order[i]];
         engine->flow[sw->ports[port].peer] += engine->flow[engine->order[i]];
     }
@@ -347,12 +369,15 @@ static int by_switch(const void *a, const void *b)
     const mcsm_target_t *x = a, *y = b;
 
     /* A switch's own LID carries little traffic. The LID comes last, and so disturbs no balance. */
-    if ((x->port == 0) != (y->port == 0))
+    if ((x->port == 0) != (y->port == 0)) {
         return x->port == 0 ? 1 : -1;
-    if (x->foreign != y->foreign)
+    }
+    if (x->foreign != y->foreign) {
         return x->foreign - y->foreign;
-    if (x->sw != y->sw)
+    }
+    if (x->sw != y->sw) {
         return x->sw < y->sw ? -1 : 1;
+    }
     return x->lid < y->lid ? -1 : x->lid > y->lid;
 }
 
@@ -365,21 +390,24 @@ static bool reaches_all(engine_t *engine)
     for (size_t i = 0; i < engine->graph->target_count; i++) {
         int target = engine->graph->targets[i].sw, connected;
 
-        if (target == last)
+        if (target == last) {
             continue;
+        }
         last = target;
         connected = mcsm_distances(engine->graph, target, engine->distance, engine->order);
         updn(engine, target);
-        if (engine->order_count < connected)
+        if (engine->order_count < connected) {
             return false;
+        }
     }
     return true;
 }
 
 static void sort_by_rank(engine_t *engine)
 {
-    for (int i = 0; i < engine->graph->count; i++)
+    for (int i = 0; i < engine->graph->count; i++) {
         engine->by_rank[i] = i;
+    }
     sorted_graph = engine->graph;
     qsort(engine->by_rank, engine->graph->count, sizeof(int), highest_first);
 }
@@ -393,8 +421,9 @@ static int find_root(engine_t *engine)
     for (int i = 0; i < graph->count; i++) {
         int links = 0;
 
-        for (int p = 1; p <= graph->sw[i].nports; p++)
+        for (int p = 1; p <= graph->sw[i].nports; p++) {
             links += graph->sw[i].ports[p].peer >= 0;
+        }
         if (graph->sw[i].border && links > best_links) {
             best = i;
             best_links = links;
@@ -410,16 +439,19 @@ static int rank_for_updn(engine_t *engine)
     const mcsm_config_t *config = engine->config;
     uint64_t root;
 
-    if (mcsm_rank(engine->graph, config->roots, config->root_count) < 0)
+    if (mcsm_rank(engine->graph, config->roots, config->root_count) < 0) {
         return -ENOMEM;
+    }
     sort_by_rank(engine);
-    if (reaches_all(engine))
+    if (reaches_all(engine)) {
         return 0;
+    }
     root = config->root_count ? config->roots[0] : engine->graph->sw[find_root(engine)].guid;
     mcsm_log(config->root_count ? MCSM_LOG_WARN : MCSM_LOG_INFO,
              "with several roots up/down does not reach all: 0x%016lx is the only root", root);
-    if (mcsm_rank(engine->graph, &root, 1) < 0)
+    if (mcsm_rank(engine->graph, &root, 1) < 0) {
         return -ENOMEM;
+    }
     sort_by_rank(engine);
     return 0;
 }
@@ -437,10 +469,12 @@ static int engine_open(engine_t *engine)
     engine->by_rank = malloc(n * sizeof(int));
     engine->down = malloc(n * sizeof(int));
     if (!engine->distance || !engine->order || !engine->first || !engine->candidates ||
-        !engine->cost || !engine->flow || !engine->by_rank || !engine->down)
+        !engine->cost || !engine->flow || !engine->by_rank || !engine->down) {
         return -ENOMEM;
-    if (engine->kind != MCSM_ENGINE_UPDN)
+    }
+    if (engine->kind != MCSM_ENGINE_UPDN) {
         return 0;
+    }
     return rank_for_updn(engine);
 }
 
@@ -464,14 +498,16 @@ static void route_group(engine_t *engine, const mcsm_target_t *targets, size_t c
     size_t chosen = targets->foreign && count > TREES ? TREES : count;
     mcsm_graph_t *graph = engine->graph;
 
-    for (size_t i = 0; i < chosen; i++)
+    for (size_t i = 0; i < chosen; i++) {
         choose(engine, &targets[i], (count - i + chosen - 1) / chosen);
+    }
     for (int k = 0; k < graph->count && chosen < count; k++) {
         uint8_t *lft = graph->sw[k].lft;
 
-        for (size_t i = chosen; i < count; i++)
+        for (size_t i = chosen; i < count; i++) {
             lft[targets[i].lid] =
                 k == targets[i].sw ? targets[i].port : lft[targets[i % chosen].lid];
+        }
     }
 }
 
@@ -488,17 +524,20 @@ int mcsm_route_by(mcsm_graph_t *graph, const mcsm_config_t *config, mcsm_engine_
     engine_t engine = {.graph = graph, .config = config, .kind = kind};
     int status = engine_open(&engine);
 
-    for (int i = 0; i < graph->count; i++)
+    for (int i = 0; i < graph->count; i++) {
         memset(graph->sw[i].lft, MCSM_DROP, graph->lid_top + 1);
+    }
     memset(graph->load, 0, graph->links * sizeof(*graph->load));
-    if (graph->target_count > 0)
+    if (graph->target_count > 0) {
         qsort(graph->targets, graph->target_count, sizeof(*graph->targets), by_switch);
+    }
     for (size_t i = 0, end; status == 0 && i < graph->target_count; i = end) {
         for (end = i; end < graph->target_count && graph->targets[end].sw == graph->targets[i].sw &&
                       graph->targets[end].foreign == graph->targets[i].foreign &&
                       (graph->targets[end].port == 0) == (graph->targets[i].port == 0);
-             end++)
+             end++) {
             continue;
+        }
         list[kind](&engine, graph->targets[i].sw);
         route_group(&engine, graph->targets + i, end - i);
     }

@@ -9,8 +9,9 @@ mcsm_graph_t *mcsm_graph_new(int count, const uint8_t *nports)
     mcsm_graph_t *graph = calloc(1, sizeof(*graph));
     bool good = graph != NULL;
 
-    if (good)
+    if (good) {
         graph->lanes = 1;
+    }
 
     if (good) {
         graph->sw = calloc(count + 1, sizeof(*graph->sw));
@@ -25,8 +26,9 @@ mcsm_graph_t *mcsm_graph_new(int count, const uint8_t *nports)
         graph->links += nports[i] + 1;
         sw->ports = malloc((nports[i] + 1) * sizeof(*sw->ports));
         good = sw->ports != NULL;
-        for (int p = 0; good && p <= nports[i]; p++)
+        for (int p = 0; good && p <= nports[i]; p++) {
             sw->ports[p] = (mcsm_gport_t){-1, 0};
+        }
     }
     if (good) {
         graph->load = calloc(graph->links + 1, sizeof(*graph->load));
@@ -41,10 +43,12 @@ mcsm_graph_t *mcsm_graph_new(int count, const uint8_t *nports)
 
 void mcsm_graph_free(mcsm_graph_t *graph)
 {
-    if (graph == NULL)
+    if (graph == NULL) {
         return;
-    for (int i = 0; i < graph->count; i++)
+    }
+    for (int i = 0; i < graph->count; i++) {
         free(graph->sw[i].ports);
+    }
     free(graph->sw);
     free(graph->targets);
     free(graph->load);
@@ -64,13 +68,15 @@ int mcsm_graph_target(mcsm_graph_t *graph, int sw, uint8_t port, uint16_t lid, b
         size_t room = graph->target_room ? graph->target_room * 2 : 1024;
         mcsm_target_t *more = realloc(graph->targets, room * sizeof(*more));
 
-        if (more == NULL)
+        if (more == NULL) {
             return -ENOMEM;
+        }
         graph->targets = more;
         graph->target_room = room;
     }
-    if (lid > graph->lid_top)
+    if (lid > graph->lid_top) {
         graph->lid_top = lid;
+    }
     graph->targets[graph->target_count++] = (mcsm_target_t){sw, lid, port, foreign};
     return 0;
 }
@@ -79,8 +85,9 @@ int mcsm_distances(const mcsm_graph_t *graph, int from, int *distance, int *queu
 {
     int head = 0, tail = 0;
 
-    for (int i = 0; i < graph->count; i++)
+    for (int i = 0; i < graph->count; i++) {
         distance[i] = MCSM_UNREACHED;
+    }
     distance[from] = 0;
     queue[tail++] = from;
     while (head < tail) {
@@ -89,8 +96,9 @@ int mcsm_distances(const mcsm_graph_t *graph, int from, int *distance, int *queu
         for (int p = 1; p <= graph->sw[at].nports; p++) {
             int peer = graph->sw[at].ports[p].peer;
 
-            if (peer < 0 || distance[peer] != MCSM_UNREACHED)
+            if (peer < 0 || distance[peer] != MCSM_UNREACHED) {
                 continue;
+            }
             distance[peer] = distance[at] + 1;
             queue[tail++] = peer;
         }
@@ -107,13 +115,15 @@ void mcsm_columns(const mcsm_graph_t *graph, unsigned first, unsigned count, uin
     for (int tile = 0; tile < graph->count; tile += TILE) {
         int width = tile + TILE < graph->count ? TILE : graph->count - tile;
 
-        for (int i = 0; i < width; i++)
+        for (int i = 0; i < width; i++) {
             rows[i] = graph->sw[tile + i].lft ? graph->sw[tile + i].lft + first : none;
+        }
         for (unsigned k = 0; k < count; k++) {
             uint8_t *column = columns + (size_t)k * graph->count + tile;
 
-            for (int i = 0; i < width; i++)
+            for (int i = 0; i < width; i++) {
                 column[i] = rows[i][k];
+            }
         }
     }
 }
@@ -123,8 +133,9 @@ int *mcsm_peers(const mcsm_graph_t *graph)
     int *peers = malloc((graph->links + 1) * sizeof(*peers));
 
     for (int i = 0; peers != NULL && i < graph->count; i++) {
-        for (int p = 0; p <= graph->sw[i].nports; p++)
+        for (int p = 0; p <= graph->sw[i].nports; p++) {
             peers[graph->sw[i].first_link + p] = graph->sw[i].ports[p].peer;
+        }
     }
     return peers;
 }
@@ -136,10 +147,11 @@ int mcsm_graph_owner(const mcsm_graph_t *graph, int link)
     while (low < high) {
         int middle = (low + high + 1) / 2;
 
-        if (graph->sw[middle].first_link <= link)
+        if (graph->sw[middle].first_link <= link) {
             low = middle;
-        else
+        } else {
             high = middle - 1;
+        }
     }
     return low;
 }
@@ -148,18 +160,23 @@ int mcsm_transit_choice(size_t n, const bool *alive, int count)
 {
     int living = 0, wanted;
 
-    if (count == 0)
+    if (count == 0) {
         return -1;
-    if (alive[n % count])
+    }
+    if (alive[n % count]) {
         return n % count;
-    for (int i = 0; i < count; i++)
+    }
+    for (int i = 0; i < count; i++) {
         living += alive[i];
-    if (living == 0)
+    }
+    if (living == 0) {
         return -1;
+    }
     wanted = n / count % living;
     for (int i = 0; i < count; i++) {
-        if (alive[i] && wanted-- == 0)
+        if (alive[i] && wanted-- == 0) {
             return i;
+        }
     }
     return -1;
 }

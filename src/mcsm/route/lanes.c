@@ -20,15 +20,17 @@ static bool tree_ports(const mcsm_graph_t *graph, const mcsm_tree_t *tree, uint6
 {
     bool *used = calloc(graph->count + 1, sizeof(*used));
 
-    if (used == NULL)
+    if (used == NULL) {
         return false;
+    }
     mcsm_tree_used(graph, tree, used);
     memset(ports, 0, tree->count * sizeof(*ports));
     for (int i = 1; i < tree->reached; i++) {
         int at = tree->order[i], parent = tree->parent[at];
 
-        if (!used[at])
+        if (!used[at]) {
             continue;
+        }
         ports[at][tree->up[at] / 64] |= 1ULL << tree->up[at] % 64;
         ports[parent][tree->down[at] / 64] |= 1ULL << tree->down[at] % 64;
     }
@@ -44,8 +46,9 @@ int mcsm_lanes_note_tree(mcsm_deps_t *deps, const mcsm_graph_t *graph, const mcs
         free(ports);
         return -ENOMEM;
     }
-    for (int i = 0; i < graph->count; i++)
+    for (int i = 0; i < graph->count; i++) {
         mcsm_deps_note_multicast(deps, i, ports[i]);
+    }
     free(ports);
     return 0;
 }
@@ -64,11 +67,12 @@ static bool add_tree(const lanes_t *lanes, const mcsm_tree_t *tree)
         for (int in = 1; in <= sw->nports; in++) {
             for (int out = 1; out <= sw->nports && good; out++) {
                 if (in != out && (ports[i][in / 64] >> in % 64 & 1) &&
-                    (ports[i][out / 64] >> out % 64 & 1))
+                    (ports[i][out / 64] >> out % 64 & 1)) {
                     good = mcsm_deps_add(lanes->deps[0],
                                          graph->sw[sw->ports[in].peer].first_link +
                                              sw->ports[in].peer_port,
                                          sw->first_link + out);
+                }
             }
         }
     }
@@ -85,10 +89,12 @@ static bool add_way(const mcsm_graph_t *graph, mcsm_deps_t *deps, int from, unsi
         uint8_t port = graph->sw[at].lft[lid];
         int out = graph->sw[at].first_link + port;
 
-        if (port == 0 || port > graph->sw[at].nports || graph->sw[at].ports[port].peer < 0)
+        if (port == 0 || port > graph->sw[at].nports || graph->sw[at].ports[port].peer < 0) {
             return true;
-        if (channel >= 0 && !mcsm_deps_add(deps, channel, out))
+        }
+        if (channel >= 0 && !mcsm_deps_add(deps, channel, out)) {
             return false;
+        }
         channel = out;
         at = graph->sw[at].ports[port].peer;
     }
@@ -100,8 +106,9 @@ static bool add_ways(const lanes_t *lanes, mcsm_deps_t *deps, int from, int to)
     const mcsm_graph_t *graph = lanes->graph;
 
     for (int i = lanes->first[to]; i < lanes->first[to + 1]; i++) {
-        if (!add_way(graph, deps, from, graph->targets[i].lid))
+        if (!add_way(graph, deps, from, graph->targets[i].lid)) {
             return false;
+        }
     }
     return true;
 }
@@ -115,16 +122,18 @@ static int place_pair(lanes_t *lanes, int a, int b)
 
         if (deps == NULL) {
             deps = lanes->deps[lane] = mcsm_deps_new(lanes->graph);
-            if (deps == NULL)
+            if (deps == NULL) {
                 return -ENOMEM;
+            }
         }
         mark = mcsm_deps_mark(deps);
         if (add_ways(lanes, deps, a, b) && add_ways(lanes, deps, b, a)) {
             lanes->count = lane >= lanes->count ? lane + 1 : lanes->count;
             return lane;
         }
-        if (mcsm_deps_failed(deps))
+        if (mcsm_deps_failed(deps)) {
             return -ENOMEM;
+        }
         mcsm_deps_undo(deps, mark);
     }
     return TRIES;
@@ -145,8 +154,9 @@ static int place_all(lanes_t *lanes, uint8_t *lane)
         for (int b = a + 1; b < count; b++) {
             int found = place_pair(lanes, a, b);
 
-            if (found < 0 || found == TRIES)
+            if (found < 0 || found == TRIES) {
                 return found;
+            }
             lane[(size_t)a * count + b] = lane[(size_t)b * count + a] = found;
         }
     }
@@ -164,14 +174,17 @@ int mcsm_lanes_assign(mcsm_graph_t *graph, const mcsm_tree_t *tree)
     if (lane != NULL && lanes.first != NULL && lanes.deps[0] != NULL &&
         (tree == NULL || add_tree(&lanes, tree))) {
         qsort(graph->targets, graph->target_count, sizeof(*graph->targets), by_switch);
-        for (size_t i = 0; i < graph->target_count; i++)
+        for (size_t i = 0; i < graph->target_count; i++) {
             lanes.first[graph->targets[i].sw + 1]++;
-        for (int i = 0; i < graph->count; i++)
+        }
+        for (int i = 0; i < graph->count; i++) {
             lanes.first[i + 1] += lanes.first[i];
+        }
         result = place_all(&lanes, lane);
     }
-    for (int i = 0; i < TRIES; i++)
+    for (int i = 0; i < TRIES; i++) {
         mcsm_deps_free(lanes.deps[i]);
+    }
     free(lanes.first);
     if (result > 0 && result < TRIES) {
         free(graph->lane);

@@ -30,8 +30,10 @@ static void grow(const mcsm_graph_t *graph, mcsm_tree_t *tree, bool *in, bool or
         for (int p = 1; p <= graph->sw[at].nports; p++) {
             const mcsm_gport_t *port = &graph->sw[at].ports[p];
 
-            if (port->peer < 0 || in[port->peer] || (ordered && mcsm_is_up(graph, at, port->peer)))
+            if (port->peer < 0 || in[port->peer] ||
+                (ordered && mcsm_is_up(graph, at, port->peer))) {
                 continue;
+            }
             in[port->peer] = true;
             tree->order[tree->reached++] = port->peer;
             tree->parent[port->peer] = at;
@@ -49,8 +51,9 @@ static int find_top(const mcsm_graph_t *graph)
     for (int i = 1; i < graph->count; i++) {
         const mcsm_gswitch_t *sw = &graph->sw[i], *best = &graph->sw[top];
 
-        if (sw->rank != best->rank ? sw->rank < best->rank : sw->border && !best->border)
+        if (sw->rank != best->rank ? sw->rank < best->rank : sw->border && !best->border) {
             top = i;
+        }
     }
     return top;
 }
@@ -76,15 +79,17 @@ mcsm_tree_t *mcsm_tree_new(const mcsm_graph_t *graph, bool ordered)
         free(in);
         return NULL;
     }
-    for (int i = 0; i < graph->count; i++)
+    for (int i = 0; i < graph->count; i++) {
         tree->parent[i] = -1;
+    }
     if (graph->count > 0) {
         int root = ordered ? find_top(graph) : find_root(graph, distance, tree->order);
 
         tree->order[tree->reached++] = root;
         in[root] = true;
-        if (ordered)
+        if (ordered) {
             grow(graph, tree, in, true);
+        }
         grow(graph, tree, in, false); /* switches that no down path reaches */
     }
     free(distance);
@@ -94,8 +99,9 @@ mcsm_tree_t *mcsm_tree_new(const mcsm_graph_t *graph, bool ordered)
 
 void mcsm_tree_free(mcsm_tree_t *tree)
 {
-    if (tree == NULL)
+    if (tree == NULL) {
         return;
+    }
     free(tree->order);
     free(tree->parent);
     free(tree->needed);
@@ -106,11 +112,13 @@ void mcsm_tree_free(mcsm_tree_t *tree)
 
 void mcsm_tree_used(const mcsm_graph_t *graph, const mcsm_tree_t *tree, bool *used)
 {
-    for (int i = 0; i < graph->count; i++)
+    for (int i = 0; i < graph->count; i++) {
         used[i] = !graph->sw[i].bare;
+    }
     for (int i = tree->reached - 1; i > 0; i--) {
-        if (used[tree->order[i]])
+        if (used[tree->order[i]]) {
             used[tree->parent[tree->order[i]]] = true;
+        }
     }
 }
 
@@ -129,18 +137,22 @@ void mcsm_tree_cut(mcsm_tree_t *tree, const mcsm_leaf_t *leaves, size_t count, u
     memset(needed, 0, tree->count * sizeof(*needed));
     for (size_t i = 0; i < count; i++) {
         needed[leaves[i].sw]++;
-        if (leaves[i].port != MCSM_NO_PORT)
+        if (leaves[i].port != MCSM_NO_PORT) {
             set_bit(ports[leaves[i].sw], leaves[i].port);
+        }
     }
-    for (int i = tree->reached - 1; i > 0; i--)
+    for (int i = tree->reached - 1; i > 0; i--) {
         needed[tree->parent[tree->order[i]]] += needed[tree->order[i]];
-    if (tree->reached > 0)
+    }
+    if (tree->reached > 0) {
         total = needed[tree->order[0]];
+    }
     for (int i = 1; i < tree->reached; i++) {
         int at = tree->order[i];
 
-        if (needed[at] == 0 || needed[at] == total)
+        if (needed[at] == 0 || needed[at] == total) {
             continue;
+        }
         set_bit(ports[at], tree->up[at]);
         set_bit(ports[tree->parent[at]], tree->down[at]);
     }
@@ -150,8 +162,9 @@ uint16_t mcsm_mlid_of(const uint8_t mgid[16], uint16_t mlids)
 {
     uint32_t hash = 2166136261u; /* FNV-1a */
 
-    for (int i = 0; i < 16; i++)
+    for (int i = 0; i < 16; i++) {
         hash = (hash ^ mgid[i]) * 16777619u;
+    }
     hash ^= hash >> 16;
     return MCSM_MLID_MIN + hash % mlids;
 }

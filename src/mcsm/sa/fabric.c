@@ -42,15 +42,17 @@ static void add_node(mcsm_query_t *query, const mcsm_port_t *port)
 {
     uint8_t record[108] = {0};
 
-    if (!mcsm_is_end_port(port) || port->lid == 0)
+    if (!mcsm_is_end_port(port) || port->lid == 0) {
         return;
+    }
     mcsm_put16(record, 0, port->lid);
     memcpy(record + 4, port->node->info, 40);
     mcsm_put64(record, 4 + MCSM_NI_PORT_GUID, port->guid);
     record[4 + MCSM_NI_LOCAL_PORT] = port->num;
     memcpy(record + 44, port->node->raw_desc, 64);
-    if (MATCHES(query, record, node_parts))
+    if (MATCHES(query, record, node_parts)) {
         mcsm_answer_add(query, record);
+    }
 }
 
 static void add_port(mcsm_query_t *query, const mcsm_port_t *port)
@@ -59,34 +61,40 @@ static void add_port(mcsm_query_t *query, const mcsm_port_t *port)
     uint8_t record[68] = {0};
     uint32_t wanted = mcsm_get32(query->data, 4 + MCSM_PI_CAPABILITY), has;
 
-    if (!port->known || lid_of(port) == 0)
+    if (!port->known || lid_of(port) == 0) {
         return;
+    }
     mcsm_put16(record, 0, lid_of(port));
     record[2] = port->num;
     memcpy(record + 4, port->info, 64);
     mcsm_put64(record, 4, 0); /* the M_Key is secret */
     has = mcsm_get32(record, 4 + MCSM_PI_CAPABILITY);
     if (subset) {
-        if ((has & wanted) != wanted)
+        if ((has & wanted) != wanted) {
             return;
+        }
         query->mask &= ~(1ULL << 7);
     }
-    if (MATCHES(query, record, port_parts))
+    if (MATCHES(query, record, port_parts)) {
         mcsm_answer_add(query, record);
-    if (subset)
+    }
+    if (subset) {
         query->mask |= 1ULL << 7;
+    }
 }
 
 static void add_switch(mcsm_query_t *query, const mcsm_port_t *port)
 {
     uint8_t record[24] = {0};
 
-    if (!port->node->sw || port->num != 0 || port->lid == 0)
+    if (!port->node->sw || port->num != 0 || port->lid == 0) {
         return;
+    }
     mcsm_put16(record, 0, port->lid);
     memcpy(record + 4, port->node->sw_info, 20);
-    if (MATCHES(query, record, switch_parts))
+    if (MATCHES(query, record, switch_parts)) {
         mcsm_answer_add(query, record);
+    }
 }
 
 static void add_lft(mcsm_query_t *query, const mcsm_port_t *port)
@@ -94,14 +102,16 @@ static void add_lft(mcsm_query_t *query, const mcsm_port_t *port)
     const mcsm_node_t *node = port->node;
     uint8_t record[72] = {0};
 
-    if (!node->sw || port->num != 0 || port->lid == 0 || node->lft == NULL)
+    if (!node->sw || port->num != 0 || port->lid == 0 || node->lft == NULL) {
         return;
+    }
     mcsm_put16(record, 0, port->lid);
     for (unsigned block = 0; block * 64 < node->lft_size; block++) {
         mcsm_put16(record, 2, block);
         memcpy(record + 8, node->lft + block * 64, 64);
-        if (MATCHES(query, record, lft_parts) && !mcsm_answer_add(query, record))
+        if (MATCHES(query, record, lft_parts) && !mcsm_answer_add(query, record)) {
             return;
+        }
     }
 }
 
@@ -111,16 +121,19 @@ static void add_mft(mcsm_query_t *query, const mcsm_port_t *port)
     unsigned mlids = query->sa->sm->config->mlids;
     uint8_t record[72] = {0};
 
-    if (!node->sw || port->num != 0 || port->lid == 0 || node->mft == NULL)
+    if (!node->sw || port->num != 0 || port->lid == 0 || node->mft == NULL) {
         return;
+    }
     mcsm_put16(record, 0, port->lid);
     for (unsigned block = 0; block * 32 < mlids; block++) {
         for (int position = 0; position < mcsm_mft_positions(node); position++) {
             mcsm_put16(record, 2, position << 12 | block);
-            for (int i = 0; i < 32; i++)
+            for (int i = 0; i < 32; i++) {
                 mcsm_put16(record, 8 + 2 * i, node->mft[position * mlids + block * 32 + i]);
-            if (MATCHES(query, record, mft_parts) && !mcsm_answer_add(query, record))
+            }
+            if (MATCHES(query, record, mft_parts) && !mcsm_answer_add(query, record)) {
                 return;
+            }
         }
     }
 }
@@ -129,42 +142,49 @@ static void add_link(mcsm_query_t *query, const mcsm_port_t *port)
 {
     uint8_t record[8] = {0};
 
-    if (port->peer == NULL || lid_of(port) == 0 || lid_of(port->peer) == 0)
+    if (port->peer == NULL || lid_of(port) == 0 || lid_of(port->peer) == 0) {
         return;
+    }
     mcsm_put16(record, 0, lid_of(port));
     record[2] = port->num;
     record[3] = port->peer->num;
     mcsm_put16(record, 4, lid_of(port->peer));
-    if (MATCHES(query, record, link_parts))
+    if (MATCHES(query, record, link_parts)) {
         mcsm_answer_add(query, record);
+    }
 }
 
 static void add_guids(mcsm_query_t *query, const mcsm_port_t *port)
 {
     uint8_t record[72] = {0};
 
-    if (!mcsm_is_end_port(port) || port->lid == 0)
+    if (!mcsm_is_end_port(port) || port->lid == 0) {
         return;
+    }
     mcsm_put16(record, 0, port->lid);
     mcsm_put64(record, 8, port->guid);
-    if (MATCHES(query, record, guid_parts))
+    if (MATCHES(query, record, guid_parts)) {
         mcsm_answer_add(query, record);
+    }
 }
 
 static void add_pkeys(mcsm_query_t *query, const mcsm_port_t *port)
 {
     uint8_t record[72] = {0};
 
-    if (!mcsm_is_end_port(port) || port->lid == 0 || port->pkeys == NULL)
+    if (!mcsm_is_end_port(port) || port->lid == 0 || port->pkeys == NULL) {
         return;
+    }
     mcsm_put16(record, 0, port->lid);
     record[4] = port->num;
     for (unsigned block = 0; block * 32 < port->pkey_count; block++) {
         mcsm_put16(record, 2, block);
-        for (int i = 0; i < 32; i++)
+        for (int i = 0; i < 32; i++) {
             mcsm_put16(record, 8 + 2 * i, port->pkeys[block * 32 + i]);
-        if (MATCHES(query, record, pkey_parts) && !mcsm_answer_add(query, record))
+        }
+        if (MATCHES(query, record, pkey_parts) && !mcsm_answer_add(query, record)) {
             return;
+        }
     }
 }
 
@@ -175,16 +195,19 @@ static void add_sl2vl(mcsm_query_t *query, const mcsm_port_t *port)
     int inputs = port->node->sw ? port->node->nports : 0;
     uint8_t record[16] = {0};
 
-    if (port->num == 0 || !port->known || lid_of(port) == 0 || !config->set_sl2vl)
+    if (port->num == 0 || !port->known || lid_of(port) == 0 || !config->set_sl2vl) {
         return;
+    }
     mcsm_put16(record, 0, lid_of(port));
     record[3] = port->num;
-    for (int i = 0; i < 8; i++)
+    for (int i = 0; i < 8; i++) {
         record[8 + i] = config->sl2vl[2 * i] << 4 | config->sl2vl[2 * i + 1];
+    }
     for (int in = 0; in <= inputs; in++) {
         record[2] = in;
-        if (MATCHES(query, record, sl2vl_parts) && !mcsm_answer_add(query, record))
+        if (MATCHES(query, record, sl2vl_parts) && !mcsm_answer_add(query, record)) {
             return;
+        }
     }
 }
 
@@ -193,15 +216,17 @@ static void add_vlarb(mcsm_query_t *query, const mcsm_port_t *port)
     const mcsm_config_t *config = query->sa->sm->config;
     uint8_t record[72] = {0};
 
-    if (port->num == 0 || !port->known || lid_of(port) == 0 || !config->set_vlarb)
+    if (port->num == 0 || !port->known || lid_of(port) == 0 || !config->set_vlarb) {
         return;
+    }
     mcsm_put16(record, 0, lid_of(port));
     record[2] = port->num;
     for (int block = 1; block <= 3; block += 2) { /* 1: low priority, 3: high priority */
         record[3] = block;
         memcpy(record + 8, block == 1 ? config->vlarb_low : config->vlarb_high, 64);
-        if (MATCHES(query, record, vlarb_parts) && !mcsm_answer_add(query, record))
+        if (MATCHES(query, record, vlarb_parts) && !mcsm_answer_add(query, record)) {
             return;
+        }
     }
 }
 
@@ -214,16 +239,18 @@ static void add_managers(mcsm_query_t *query)
     mcsm_put64(info, MCSM_SMI_KEY, 0);
     mcsm_put16(record, 0, sm->fabric->own_port ? sm->fabric->own_port->lid : 0);
     memcpy(record + 4, info, 24);
-    if (MATCHES(query, record, sm_parts))
+    if (MATCHES(query, record, sm_parts)) {
         mcsm_answer_add(query, record);
+    }
     for (const mcsm_rival_t *other = sm->election.peers; other != NULL; other = other->next) {
         memset(record, 0, sizeof(record));
         mcsm_put16(record, 0, mcsm_lids_find(sm->lids, other->guid));
         mcsm_put64(record, 4 + MCSM_SMI_GUID, other->guid);
         mcsm_put32(record, 4 + MCSM_SMI_ACT, other->act);
         record[4 + MCSM_SMI_STATE] = other->priority << 4 | other->state;
-        if (MATCHES(query, record, sm_parts))
+        if (MATCHES(query, record, sm_parts)) {
             mcsm_answer_add(query, record);
+        }
     }
 }
 
@@ -248,12 +275,14 @@ void mcsm_sa_fabric(mcsm_query_t *query)
         return;
     }
     for (size_t i = 0; i < sizeof(adders) / sizeof(*adders); i++) {
-        if (adders[i].attr != query->attr)
+        if (adders[i].attr != query->attr) {
             continue;
+        }
         HASH_ITER(hh, query->sa->sm->fabric->nodes, node, next)
         {
-            for (int p = 0; p <= node->nports && query->status == 0; p++)
+            for (int p = 0; p <= node->nports && query->status == 0; p++) {
                 adders[i].add(query, &node->ports[p]);
+            }
         }
     }
 }

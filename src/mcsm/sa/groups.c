@@ -59,11 +59,13 @@ static mcsm_group_t *add_group(mcsm_sa_t *sa, const uint8_t *record)
 {
     mcsm_group_t *group, **first;
 
-    if (HASH_COUNT(sa->groups) >= MCSM_MAX_GROUPS)
+    if (HASH_COUNT(sa->groups) >= MCSM_MAX_GROUPS) {
         return NULL;
+    }
     group = calloc(1, sizeof(*group));
-    if (group == NULL)
+    if (group == NULL) {
         return NULL;
+    }
     memcpy(group->mgid, record, 16);
     memcpy(group->record, record, MC_SIZE);
     memset(group->record + MC_PORT_GID, 0, 16);
@@ -82,8 +84,9 @@ static void remove_group(mcsm_sa_t *sa, mcsm_group_t *group)
 {
     mcsm_group_t **at = alike(sa, group->mlid);
 
-    while (*at != group)
+    while (*at != group) {
         at = &(*at)->next_alike;
+    }
     *at = group->next_alike;
     HASH_DEL(sa->groups, group);
     while (group->members != NULL) {
@@ -121,20 +124,24 @@ static void add_broadcast(mcsm_sa_t *sa, const mcsm_partition_t *partition)
     record[MC_LIFE] = 2 << 6 | sa->sm->config->packet_life;
     mcsm_put32(record, MC_SL, (uint32_t)partition->sl << 28);
     group = find(sa, record);
-    if (group == NULL)
+    if (group == NULL) {
         group = add_group(sa, record);
-    if (group != NULL)
+    }
+    if (group != NULL) {
         group->permanent = true;
+    }
 }
 
 int mcsm_groups_start(mcsm_sa_t *sa)
 {
     sa->by_mlid = calloc(sa->sm->config->mlids, sizeof(*sa->by_mlid));
-    if (sa->by_mlid == NULL)
+    if (sa->by_mlid == NULL) {
         return -ENOMEM;
+    }
     for (size_t i = 0; i < sa->sm->config->partition_count; i++) {
-        if (sa->sm->config->partitions[i].ipoib)
+        if (sa->sm->config->partitions[i].ipoib) {
             add_broadcast(sa, &sa->sm->config->partitions[i]);
+        }
     }
     return 0;
 }
@@ -143,8 +150,9 @@ void mcsm_sa_members(mcsm_sa_t *sa, uint16_t mlid, void (*leaf)(void *, uint64_t
                      void *leaf_arg)
 {
     for (mcsm_group_t *group = *alike(sa, mlid); group != NULL; group = group->next_alike) {
-        for (mcsm_member_t *member = group->members; member != NULL; member = member->next)
+        for (mcsm_member_t *member = group->members; member != NULL; member = member->next) {
             leaf(leaf_arg, member->port_guid, member->state & (MCSM_FULL_MEMBER | MCSM_NON_MEMBER));
+        }
     }
 }
 
@@ -154,8 +162,9 @@ static mcsm_member_t **find_member(mcsm_group_t *group, uint64_t port_guid)
 {
     mcsm_member_t **at = &group->members;
 
-    while (*at != NULL && (*at)->port_guid != port_guid)
+    while (*at != NULL && (*at)->port_guid != port_guid) {
         at = &(*at)->next;
+    }
     return at;
 }
 
@@ -164,10 +173,12 @@ static void fill(const mcsm_config_t *config, const mcsm_group_t *group,
                  const mcsm_member_t *member, uint8_t *record)
 {
     memcpy(record, group->record, MC_SIZE);
-    if (config->multicast_sl > 0)
+    if (config->multicast_sl > 0) {
         record[MC_SL] = (record[MC_SL] & 15) | config->multicast_sl << 4;
-    if (member == NULL)
+    }
+    if (member == NULL) {
         return;
+    }
     memcpy(record + MC_PORT_GID, member->gid, 16);
     record[MC_SCOPE_STATE] |= member->state;
     record[MC_PROXY] = member->proxy ? 0x80 : 0;
@@ -188,8 +199,9 @@ static void choose_mgid(mcsm_sa_t *sa, uint8_t *mgid)
         mcsm_put32(mgid, 0, 0xff12a01b);
         mcsm_put64(mgid, 4, sa->sm->own_guid);
         mcsm_put32(mgid, 12, n);
-        if (find(sa, mgid) == NULL)
+        if (find(sa, mgid) == NULL) {
             return;
+        }
     }
 }
 
@@ -200,8 +212,9 @@ static bool choose(const mcsm_query_t *query, int bit, unsigned at, mcsm_scale_t
     uint8_t chosen = best;
 
     if (mcsm_asks(query, bit) && mcsm_asks(query, bit + 1) &&
-        !mcsm_select(scale, query->data[at], best, &chosen))
+        !mcsm_select(scale, query->data[at], best, &chosen)) {
         return false;
+    }
     record[at] = 2 << 6 | chosen;
     return true;
 }
@@ -218,8 +231,9 @@ static mcsm_group_t *create(mcsm_query_t *query, const uint8_t *wanted, const mc
         return NULL;
     }
     memcpy(record, wanted, MC_SIZE);
-    if (memcmp(record, any, 16) == 0)
+    if (memcmp(record, any, 16) == 0) {
         choose_mgid(query->sa, record);
+    }
     if (!is_valid_mgid(record) || !mcsm_has_pkey(port, mcsm_get16(record, MC_PKEY))) {
         query->status = MCSM_SA_INVALID;
         return NULL;
@@ -233,10 +247,11 @@ static mcsm_group_t *create(mcsm_query_t *query, const uint8_t *wanted, const mc
         return NULL;
     }
     group = add_group(query->sa, record);
-    if (group == NULL)
+    if (group == NULL) {
         query->status = MCSM_SA_NO_RESOURCES;
-    else
+    } else {
         mcsm_sa_gid_notice(query->sa, 66, group->mgid);
+    }
     return group;
 }
 
@@ -246,8 +261,9 @@ static bool has_value(const mcsm_query_t *query, int bit, unsigned at, mcsm_scal
 {
     uint8_t has = group->record[at] & 0x3f, chosen;
 
-    if (!mcsm_asks(query, bit) || !mcsm_asks(query, bit + 1))
+    if (!mcsm_asks(query, bit) || !mcsm_asks(query, bit + 1)) {
         return true;
+    }
     return mcsm_select(scale, query->data[at], has, &chosen) && chosen == has;
 }
 
@@ -267,8 +283,9 @@ static bool fits(const mcsm_query_t *query, const mcsm_port_t *port, const mcsm_
     uint8_t rate = group->record[MC_RATE] & 0x3f;
 
     equal.mask &= checked;
-    if (query->sa->sm->config->multicast_sl > 0)
+    if (query->sa->sm->config->multicast_sl > 0) {
         equal.mask &= ~(1ull << BIT_SL); /* the answer says which level the group has */
+    }
     return mcsm_matches(&equal, group->record, parts, sizeof(parts) / sizeof(*parts)) &&
            has_values(query, group) &&
            mcsm_hi(port->info, MCSM_PI_MTU_HI) >= (group->record[MC_MTU] & 0x3f) &&
@@ -302,17 +319,20 @@ static void join(mcsm_query_t *query)
     mcsm_group_t *group;
     mcsm_member_t **at;
 
-    if (port == NULL)
+    if (port == NULL) {
         return;
+    }
     if (!mcsm_asks(query, 0) || !mcsm_asks(query, BIT_STATE) || state == 0) {
         query->status = MCSM_SA_FEW_COMPONENTS;
         return;
     }
     group = find(query->sa, query->data);
-    if (group == NULL)
+    if (group == NULL) {
         group = create(query, query->data, port);
-    if (group == NULL)
+    }
+    if (group == NULL) {
         return;
+    }
     if (!fits(query, port, group) || !mcsm_has_pkey(port, mcsm_get16(group->record, MC_PKEY))) {
         query->status = MCSM_SA_INVALID;
         return;
@@ -328,8 +348,9 @@ static void join(mcsm_query_t *query)
         memcpy((*at)->gid, query->data + MC_PORT_GID, 16);
         query->sa->stats.members++;
     }
-    if (((*at)->state | state) != (*at)->state)
+    if (((*at)->state | state) != (*at)->state) {
         mcsm_sm_multicast(query->sa->sm);
+    }
     (*at)->state |= state;
     query->sa->stats.joins++;
     fill(query->sa->sm->config, group, *at, record);
@@ -341,11 +362,13 @@ static void drop_if_empty(mcsm_sa_t *sa, mcsm_group_t *group)
     uint8_t mgid[16];
 
     for (const mcsm_member_t *member = group->members; member != NULL; member = member->next) {
-        if (member->state & (MCSM_FULL_MEMBER | MCSM_SEND_ONLY_FULL))
+        if (member->state & (MCSM_FULL_MEMBER | MCSM_SEND_ONLY_FULL)) {
             return;
+        }
     }
-    if (group->permanent)
+    if (group->permanent) {
         return;
+    }
     memcpy(mgid, group->mgid, 16);
     remove_group(sa, group);
     mcsm_sm_multicast(sa->sm);
@@ -359,8 +382,9 @@ static void leave(mcsm_query_t *query)
     mcsm_member_t **at, *member;
     uint8_t record[MC_SIZE];
 
-    if (port == NULL)
+    if (port == NULL) {
         return;
+    }
     if (group == NULL || *(at = find_member(group, port->guid)) == NULL ||
         !((*at)->state & query->data[MC_SCOPE_STATE] & MCSM_JOIN_STATES)) {
         query->status = MCSM_SA_INVALID;
@@ -388,8 +412,9 @@ void mcsm_groups_drop(mcsm_sa_t *sa, uint64_t port_guid)
     {
         mcsm_member_t **at = find_member(group, port_guid), *member = *at;
 
-        if (member == NULL)
+        if (member == NULL) {
             continue;
+        }
         *at = member->next;
         free(member);
         sa->stats.members--;
@@ -416,8 +441,9 @@ static void list(mcsm_query_t *query)
             fill(config, group, member, record);
             if (has_values(query, group) &&
                 mcsm_matches(query, record, parts, sizeof(parts) / sizeof(*parts)) &&
-                !mcsm_answer_add(query, record))
+                !mcsm_answer_add(query, record)) {
                 return;
+            }
             member = member ? member->next : NULL;
         } while (member != NULL);
     }

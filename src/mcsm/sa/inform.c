@@ -64,10 +64,11 @@ void mcsm_sa_inform(mcsm_query_t *query)
             mcsm_put64(record, 0, query->sa->sm->config->subnet_prefix);
             mcsm_put64(record, 8, found->owner);
             memcpy(record + 24, found->record, II_SIZE);
-            if (query->method != MCSM_GET && query->method != MCSM_GET_TABLE)
+            if (query->method != MCSM_GET && query->method != MCSM_GET_TABLE) {
                 query->status = MCSM_SA_BAD_METHOD_ATTR;
-            else if (mcsm_matches(query, record, parts, sizeof(parts) / sizeof(*parts)))
+            } else if (mcsm_matches(query, record, parts, sizeof(parts) / sizeof(*parts))) {
                 mcsm_answer_add(query, record);
+            }
         }
         return;
     }
@@ -75,8 +76,9 @@ void mcsm_sa_inform(mcsm_query_t *query)
         query->status = MCSM_SA_BAD_METHOD_ATTR;
         return;
     }
-    while (*at != NULL && !is_same(*at, query))
+    while (*at != NULL && !is_same(*at, query)) {
         at = &(*at)->next;
+    }
     if (query->data[II_SUBSCRIBE] == 1) {
         subscribe(query, at);
     } else if (*at != NULL) {
@@ -87,8 +89,9 @@ void mcsm_sa_inform(mcsm_query_t *query)
     } else {
         query->status = MCSM_SA_INVALID;
     }
-    if (query->status == 0)
+    if (query->status == 0) {
         mcsm_answer_add(query, query->data);
+    }
 }
 
 void mcsm_subscriptions_drop(mcsm_sa_t *sa, uint64_t port_guid)
@@ -123,17 +126,22 @@ static bool is_wanted(const mcsm_subscription_t *subscription, const uint8_t *no
     uint16_t from = mcsm_get16(record, II_LID_BEGIN), to = mcsm_get16(record, II_LID_END);
     uint16_t issuer = mcsm_get16(notice, 6);
 
-    if (!record[II_GENERIC] != !(notice[0] & 0x80))
+    if (!record[II_GENERIC] != !(notice[0] & 0x80)) {
         return false;
-    if (type != ALL && type != (notice[0] & 0x7f))
+    }
+    if (type != ALL && type != (notice[0] & 0x7f)) {
         return false;
-    if (trap != ALL && trap != mcsm_get16(notice, 4))
+    }
+    if (trap != ALL && trap != mcsm_get16(notice, 4)) {
         return false;
+    }
     if (memcmp(record + II_PRODUCER, any_producer, 3) != 0 &&
-        memcmp(record + II_PRODUCER, notice + 1, 3) != 0)
+        memcmp(record + II_PRODUCER, notice + 1, 3) != 0) {
         return false;
-    if (mcsm_get64(record, 0) != 0 || mcsm_get64(record, 8) != 0)
+    }
+    if (mcsm_get64(record, 0) != 0 || mcsm_get64(record, 8) != 0) {
         return memcmp(record, notice + NOTICE_ISSUER_GID, 16) == 0;
+    }
     return from == ALL || from == 0 || (issuer >= from && issuer <= to);
 }
 
@@ -141,8 +149,9 @@ static void reported(void *arg, void *arg2, const uint8_t *mad, unsigned status)
 {
     (void)arg;
     (void)arg2;
-    if (mad == NULL)
+    if (mad == NULL) {
         mcsm_debug("a subscriber does not acknowledge a Report (status %u)", status);
+    }
 }
 
 static void report(mcsm_sa_t *sa, const uint8_t *notice)
@@ -153,8 +162,9 @@ static void report(mcsm_sa_t *sa, const uint8_t *notice)
     memcpy(mad + MCSM_SA_DATA, notice, NOTICE_SIZE);
     for (const mcsm_subscription_t *subscription = sa->subscriptions; subscription != NULL;
          subscription = subscription->next) {
-        if (!is_wanted(subscription, notice) || mcsm_mads_pending(sa->reports) > 1024)
+        if (!is_wanted(subscription, notice) || mcsm_mads_pending(sa->reports) > 1024) {
             continue;
+        }
         sa->stats.reports++;
         mcsm_mad_request(sa->reports, &subscription->to, mad, reported, sa, NULL);
     }

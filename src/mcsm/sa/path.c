@@ -43,8 +43,9 @@ static uint16_t find_pkey(const mcsm_port_t *port, uint16_t pkey)
     uint16_t base = pkey & 0x7fff;
 
     for (unsigned i = 0; i < port->pkey_count && base != 0; i++) {
-        if ((port->pkeys[i] & 0x7fff) == base)
+        if ((port->pkeys[i] & 0x7fff) == base) {
             return port->pkeys[i];
+        }
     }
     return port->node->sw && base == 0x7fff ? 0xffff : 0;
 }
@@ -66,13 +67,15 @@ static uint16_t shared_pkey(const mcsm_port_t *a, const mcsm_port_t *b, uint16_t
 
 uint16_t mcsm_common_pkey(const mcsm_port_t *a, const mcsm_port_t *b)
 {
-    if (a->node->sw || b->node->sw)
+    if (a->node->sw || b->node->sw) {
         return shared_pkey(a, b, 0x7fff);
+    }
     for (unsigned i = 0; i < a->pkey_count; i++) {
         uint16_t key = shared_pkey(a, b, a->pkeys[i]);
 
-        if (key != 0)
+        if (key != 0) {
             return key;
+        }
     }
     return 0;
 }
@@ -86,8 +89,9 @@ int mcsm_sa_walk(const mcsm_sm_t *sm, const mcsm_port_t *from, uint16_t lid,
 
     *left_p = NULL;
     *reason = NULL;
-    if (from->lid == lid || mcsm_fabric_by_lid(sm->fabric, lid) == from)
+    if (from->lid == lid || mcsm_fabric_by_lid(sm->fabric, lid) == from) {
         return 0;
+    }
     if (!node->sw) {
         if (from->peer == NULL || from->state < MCSM_STATE_INIT) {
             *reason = "its own link is down";
@@ -100,8 +104,9 @@ int mcsm_sa_walk(const mcsm_sm_t *sm, const mcsm_port_t *from, uint16_t lid,
     while (node->sw && hops <= sm->fabric->switch_count + 1) {
         uint8_t out = lid < node->lft_size && node->lft ? node->lft[lid] : MCSM_DROP;
 
-        if (out == 0)
+        if (out == 0) {
             return hops;
+        }
         if (out > node->nports) {
             *reason = "the switch has no route to the LID";
             return -1;
@@ -118,8 +123,9 @@ int mcsm_sa_walk(const mcsm_sm_t *sm, const mcsm_port_t *from, uint16_t lid,
         }
         node = node->ports[out].peer->node;
     }
-    if (node->sw)
+    if (node->sw) {
         *reason = "the route goes in a circle";
+    }
     return node->sw ? -1 : hops;
 }
 
@@ -130,8 +136,9 @@ static uint16_t foreign_lid(const mcsm_config_t *config, uint64_t guid)
     for (size_t i = 0; i < config->neighbour_count; i++) {
         uint16_t lid = mcsm_lid_db_find(&config->neighbours[i].db, guid);
 
-        if (lid != 0)
+        if (lid != 0) {
             return lid;
+        }
     }
     return 0;
 }
@@ -141,8 +148,9 @@ static bool find_foreign(const mcsm_config_t *config, uint16_t lid, uint64_t *gu
     for (size_t i = 0; i < config->neighbour_count; i++) {
         const mcsm_neighbour_t *neighbour = &config->neighbours[i];
 
-        if (!mcsm_range_has(neighbour->lids, lid))
+        if (!mcsm_range_has(neighbour->lids, lid)) {
             continue;
+        }
         *guid_p = mcsm_lid_db_guid(&neighbour->db, lid);
         return neighbour->db.count == 0 || *guid_p != 0;
     }
@@ -165,8 +173,9 @@ static bool find_by_gid(const mcsm_sm_t *sm, const uint8_t *gid, end_t *end)
     uint64_t prefix = mcsm_get64(gid, 0);
 
     end->guid = mcsm_get64(gid, 8);
-    if (prefix != sm->config->subnet_prefix && prefix != 0xfe80000000000000ULL)
+    if (prefix != sm->config->subnet_prefix && prefix != 0xfe80000000000000ULL) {
         return false;
+    }
     end->port = mcsm_fabric_find_port(sm->fabric, end->guid);
     end->lid = end->port ? end->port->lid : foreign_lid(sm->config, end->guid);
     return end->lid != 0;
@@ -181,13 +190,15 @@ static bool find_end(mcsm_query_t *query, int gid_bit, unsigned gid_at, int lid_
 
     *given_p = mcsm_asks(query, gid_bit) || mcsm_asks(query, lid_bit);
     if (mcsm_asks(query, gid_bit)) {
-        if (!find_by_gid(sm, query->data + gid_at, end))
+        if (!find_by_gid(sm, query->data + gid_at, end)) {
             return false;
+        }
         if (mcsm_asks(query, lid_bit)) {
             uint16_t lid = mcsm_get16(query->data, lid_at);
 
-            if (end->port ? mcsm_fabric_by_lid(sm->fabric, lid) != end->port : lid != end->lid)
+            if (end->port ? mcsm_fabric_by_lid(sm->fabric, lid) != end->port : lid != end->lid) {
                 return false;
+            }
             end->lid = lid;
         }
         return true;
@@ -209,10 +220,12 @@ static void narrow(void *arg, const mcsm_port_t *port)
     unsigned speed = mcsm_rate_speed(mcsm_port_rate(port));
     way_t *way = arg;
 
-    if (mtu != 0 && mtu < way->mtu)
+    if (mtu != 0 && mtu < way->mtu) {
         way->mtu = mtu;
-    if (speed < way->speed)
+    }
+    if (speed < way->speed) {
         way->speed = speed;
+    }
 }
 
 /* Port 0 of a switch has its own MTU, behind the last link. */
@@ -220,15 +233,17 @@ static void narrow_end(way_t *way, const mcsm_port_t *port)
 {
     uint8_t cap = mcsm_lo(port->info, MCSM_PI_MTU_CAP_LO);
 
-    if (port->node->sw && cap != 0 && cap < way->mtu)
+    if (port->node->sw && cap != 0 && cap < way->mtu) {
         way->mtu = cap;
+    }
 }
 
 static uint8_t sl_of_partition(const mcsm_config_t *config, uint16_t pkey)
 {
     for (size_t i = 0; i < config->partition_count; i++) {
-        if (config->partitions[i].pkey == (pkey & 0x7fff))
+        if (config->partitions[i].pkey == (pkey & 0x7fff)) {
             return config->partitions[i].sl;
+        }
     }
     return 0;
 }
@@ -238,10 +253,12 @@ static uint16_t pkey_of(const mcsm_query_t *query, const end_t *ours, const end_
 {
     uint16_t wanted = mcsm_get16(query->data, PR_PKEY);
 
-    if (!mcsm_asks(query, BIT_PKEY))
+    if (!mcsm_asks(query, BIT_PKEY)) {
         return other->port ? mcsm_common_pkey(ours->port, other->port) : 0xffff;
-    if (other->port != NULL)
+    }
+    if (other->port != NULL) {
         return shared_pkey(ours->port, other->port, wanted);
+    }
     return mcsm_has_pkey(ours->port, wanted) ? wanted | 0x8000 : 0;
 }
 
@@ -257,8 +274,9 @@ static bool find_sl(const mcsm_query_t *query, uint16_t pkey, uint8_t lane, uint
         return !mcsm_asks(query, BIT_SL) || wanted == lane;
     }
     *sl_p = sl_of_partition(config, pkey);
-    if (!mcsm_asks(query, BIT_SL) || wanted == *sl_p)
+    if (!mcsm_asks(query, BIT_SL) || wanted == *sl_p) {
         return true;
+    }
     *sl_p = wanted;
     return config->sl2vl[wanted] != 15;
 }
@@ -280,8 +298,9 @@ static bool find_values(const mcsm_query_t *query, const way_t *way, uint8_t *re
         uint8_t chosen = best[i], asked = query->data[values[i].at];
 
         if (mcsm_asks(query, values[i].bit) && mcsm_asks(query, values[i].bit + 1) &&
-            !mcsm_select(values[i].scale, asked, best[i], &chosen))
+            !mcsm_select(values[i].scale, asked, best[i], &chosen)) {
             return false;
+        }
         record[values[i].at] = EXACT | chosen;
     }
     return true;
@@ -310,20 +329,25 @@ static void add_path(mcsm_query_t *query, const end_t *from, const end_t *to)
     uint16_t pkey;
     bool both;
 
-    if (mcsm_sa_walk(sm, ours->port, other->lid, narrow, &way, &left, &reason) < 0)
+    if (mcsm_sa_walk(sm, ours->port, other->lid, narrow, &way, &left, &reason) < 0) {
         return;
-    if (way.speed == UINT32_MAX) /* to itself */
+    }
+    if (way.speed == UINT32_MAX) { /* to itself */
         way.speed = mcsm_rate_speed(mcsm_port_rate(ours->port));
+    }
     narrow_end(&way, ours->port);
-    if (other->port != NULL)
+    if (other->port != NULL) {
         narrow_end(&way, other->port);
+    }
     both = is_reversible(sm, ours, other, &way);
-    if (!both && mcsm_asks(query, BIT_REVERSIBLE) && query->data[PR_NUM_PATH] >> 7)
+    if (!both && mcsm_asks(query, BIT_REVERSIBLE) && query->data[PR_NUM_PATH] >> 7) {
         return;
+    }
     pkey = pkey_of(query, ours, other);
     if (pkey == 0 || !find_sl(query, pkey, mcsm_sm_lane(sm, ours->port, other->port), &sl) ||
-        !find_values(query, &way, record))
+        !find_values(query, &way, record)) {
         return;
+    }
     mcsm_put64(record, PR_DGID, sm->config->subnet_prefix);
     mcsm_put64(record, PR_DGID + 8, to->guid);
     mcsm_put64(record, PR_SGID, sm->config->subnet_prefix);
@@ -340,8 +364,8 @@ static void add_path(mcsm_query_t *query, const end_t *from, const end_t *to)
  * cluster if the query does not name a LID. */
 static unsigned lids_of(const mcsm_query_t *query, const end_t *end, bool by_lid)
 {
-    return by_lid || end->port == NULL || end->port->node->sw ? 1
-                                                              : 1u << query->sa->sm->config->lmc;
+    return by_lid || end->port == NULL || end->port->node->sw ? 1 :
+                                                                1u << query->sa->sm->config->lmc;
 }
 
 /* The paths between two ends: with LMC several, from the n-th LID of one to the n-th of the other.
@@ -353,10 +377,12 @@ static void add_paths(mcsm_query_t *query, const end_t *from, const end_t *to)
     unsigned count = sources > targets ? sources : targets, room = 127;
     size_t before = query->count;
 
-    if (mcsm_asks(query, BIT_NUM_PATH) && (query->data[PR_NUM_PATH] & 0x7f) != 0)
+    if (mcsm_asks(query, BIT_NUM_PATH) && (query->data[PR_NUM_PATH] & 0x7f) != 0) {
         room = query->data[PR_NUM_PATH] & 0x7f;
-    if (query->method == MCSM_GET)
+    }
+    if (query->method == MCSM_GET) {
         room = 1;
+    }
     for (unsigned i = 0; i < count && query->count - before < room && query->status == 0; i++) {
         end_t source = *from, target = *to;
 
@@ -374,8 +400,9 @@ static void add_paths_from(mcsm_query_t *query, const end_t *from)
     for (unsigned lid = 1; lid <= fabric->lid_top && query->status == 0; lid++) {
         const mcsm_port_t *port = fabric->by_lid[lid];
 
-        if (port != NULL && port->lid == lid)
+        if (port != NULL && port->lid == lid) {
             add_paths(query, from, &(end_t){port, lid, port->guid});
+        }
     }
 }
 
@@ -390,19 +417,22 @@ void mcsm_sa_path(mcsm_query_t *query)
     }
     if (!find_end(query, BIT_SGID, PR_SGID, BIT_SLID, PR_SLID, &from, &from_given) ||
         !find_end(query, BIT_DGID, PR_DGID, BIT_DLID, PR_DLID, &to, &to_given)) {
-        query->status = mcsm_asks(query, BIT_DGID) || mcsm_asks(query, BIT_SGID)
-                            ? MCSM_SA_BAD_GID
-                            : MCSM_SA_NO_RECORDS;
+        query->status = mcsm_asks(query, BIT_DGID) || mcsm_asks(query, BIT_SGID) ?
+                            MCSM_SA_BAD_GID :
+                            MCSM_SA_NO_RECORDS;
         return;
     }
-    if (!from_given)
+    if (!from_given) {
         from = (end_t){query->client, query->client->lid, query->client->guid};
-    if (from.port == NULL && to.port == NULL)
+    }
+    if (from.port == NULL && to.port == NULL) {
         return; /* the managers of the other clusters know that path */
-    if (to_given)
+    }
+    if (to_given) {
         add_paths(query, &from, &to);
-    else if (query->method == MCSM_GET_TABLE)
+    } else if (query->method == MCSM_GET_TABLE) {
         add_paths_from(query, &from);
-    else
+    } else {
         query->status = MCSM_SA_FEW_COMPONENTS;
+    }
 }

@@ -21,8 +21,9 @@ uint8_t mcsm_rate_code(unsigned speed)
     uint8_t best = 2;
 
     for (uint8_t code = 2; code < CODES; code++) {
-        if (speeds[code] <= speed && speeds[code] > speeds[best])
+        if (speeds[code] <= speed && speeds[code] > speeds[best]) {
             best = code;
+        }
     }
     return best;
 }
@@ -45,16 +46,19 @@ unsigned mcsm_link_speed(uint8_t width, uint8_t speed, uint8_t extended)
     unsigned count = 1, lane = 2500;
 
     for (int i = 0; i < 5; i++) {
-        if (width & lanes[i].bit)
+        if (width & lanes[i].bit) {
             count = lanes[i].value;
+        }
     }
     for (int i = 0; i < 3; i++) {
-        if (speed & speeds_of[i].bit)
+        if (speed & speeds_of[i].bit) {
             lane = speeds_of[i].value;
+        }
     }
     for (int i = 0; i < 4; i++) {
-        if (extended & extended_of[i].bit)
+        if (extended & extended_of[i].bit) {
             lane = extended_of[i].value;
+        }
     }
     return count * lane;
 }

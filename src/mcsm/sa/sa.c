@@ -23,8 +23,9 @@ mcsm_sa_t *mcsm_sa_new(mcsm_sm_t *sm, mcsm_mads_t *reports)
 {
     mcsm_sa_t *sa = calloc(1, sizeof(*sa));
 
-    if (sa == NULL)
+    if (sa == NULL) {
         return NULL;
+    }
     sa->sm = sm;
     sa->reports = reports;
     if (mcsm_groups_start(sa) < 0) {
@@ -36,8 +37,9 @@ mcsm_sa_t *mcsm_sa_new(mcsm_sm_t *sm, mcsm_mads_t *reports)
 
 void mcsm_sa_free(mcsm_sa_t *sa)
 {
-    if (sa == NULL)
+    if (sa == NULL) {
         return;
+    }
     mcsm_groups_free(sa);
     mcsm_services_free(sa);
     mcsm_subscriptions_free(sa);
@@ -62,18 +64,22 @@ bool mcsm_select(mcsm_scale_t scale, uint8_t asked, uint8_t best, uint8_t *chose
     uint8_t wanted = asked & 0x3f;
 
     *chosen_p = best;
-    if (asked >> 6 == 3)
+    if (asked >> 6 == 3) {
         return true;
-    if (order_of(scale, wanted) == 0)
+    }
+    if (order_of(scale, wanted) == 0) {
         return false;
+    }
     switch (asked >> 6) {
     case 0:
         return order_of(scale, best) > order_of(scale, wanted);
     case 1:
-        if (order_of(scale, best) < order_of(scale, wanted))
+        if (order_of(scale, best) < order_of(scale, wanted)) {
             return true;
-        if (scale == MCSM_SCALE_LIFE && wanted == 0)
+        }
+        if (scale == MCSM_SCALE_LIFE && wanted == 0) {
             return false;
+        }
         *chosen_p = scale == MCSM_SCALE_RATE ? mcsm_rate_below(wanted) : wanted - 1;
         return order_of(scale, *chosen_p) > 0;
     default:
@@ -90,16 +96,19 @@ static bool bit(const uint8_t *data, unsigned index)
 bool mcsm_matches(const mcsm_query_t *query, const uint8_t *record,
                   const mcsm_component_t *components, size_t count)
 {
-    if (count < 64 && query->mask >> count != 0)
+    if (count < 64 && query->mask >> count != 0) {
         return false; /* a component that no record of this kind has */
+    }
     for (size_t i = 0; i < count; i++) {
-        if (!mcsm_asks(query, i))
+        if (!mcsm_asks(query, i)) {
             continue;
+        }
         for (unsigned k = 0; k < components[i].length; k++) {
             unsigned at = components[i].from + k;
 
-            if (bit(query->data, at) != bit(record, at))
+            if (bit(query->data, at) != bit(record, at)) {
                 return false;
+            }
         }
     }
     return true;
@@ -146,15 +155,18 @@ static void send_answer(mcsm_query_t *query)
     size_t length = MCSM_SA_DATA + bytes;
     uint8_t *answer;
 
-    if (length < MCSM_MAD_SIZE)
+    if (length < MCSM_MAD_SIZE) {
         length = MCSM_MAD_SIZE;
+    }
     answer = calloc(1, length);
-    if (answer == NULL)
+    if (answer == NULL) {
         return;
+    }
     memcpy(answer, query->mad, MCSM_SA_DATA);
     answer[MCSM_MAD_METHOD] = query->method | MCSM_RESPONSE;
-    if (query->method == MCSM_SET)
+    if (query->method == MCSM_SET) {
         answer[MCSM_MAD_METHOD] = MCSM_GET | MCSM_RESPONSE;
+    }
     mcsm_put16(answer, MCSM_MAD_STATUS, query->status);
     memset(answer + MCSM_SA_RMPP_VERSION, 0, 12);
     mcsm_put16(answer, MCSM_SA_ATTR_OFFSET, step(query) / 8);
@@ -168,10 +180,11 @@ static void send_answer(mcsm_query_t *query)
             mcsm_put32(answer, 32, bytes + 20);
         }
     }
-    if (bytes > 0)
+    if (bytes > 0) {
         memcpy(answer + MCSM_SA_DATA, query->out, bytes);
-    else if (query->status != 0)
+    } else if (query->status != 0) {
         query->sa->stats.refused++;
+    }
     mcsm_mad_send(query->sa->reports, query->from, answer, table ? MCSM_SA_DATA + bytes : length);
     free(answer);
 }
@@ -225,10 +238,12 @@ void mcsm_sa_receive(mcsm_sa_t *sa, const mcsm_addr_t *from, const uint8_t *mad,
     query.attr = mcsm_get16(mad, MCSM_MAD_ATTR);
     query.mask = mcsm_get64(mad, MCSM_SA_COMPONENTS);
     query.client = mcsm_fabric_by_lid(sa->sm->fabric, from->lid);
-    if (length < MCSM_MAD_SIZE || mad[2] != 2 || (query.method & MCSM_RESPONSE))
+    if (length < MCSM_MAD_SIZE || mad[2] != 2 || (query.method & MCSM_RESPONSE)) {
         return;
-    if (sa->sm->election.state != MCSM_SM_MASTER_STATE)
+    }
+    if (sa->sm->election.state != MCSM_SM_MASTER_STATE) {
         return; /* the master answers */
+    }
     if (!is_known_key(sa->sm->config, mcsm_get64(mad, MCSM_SA_SM_KEY))) {
         mcsm_debug("SA request of LID %u with a wrong SM_Key is dropped", from->lid);
         return;
@@ -238,20 +253,23 @@ void mcsm_sa_receive(mcsm_sa_t *sa, const mcsm_addr_t *from, const uint8_t *mad,
         return;
     }
     if (query.method != MCSM_GET && query.method != MCSM_GET_TABLE && query.method != MCSM_SET &&
-        query.method != MCSM_DELETE)
+        query.method != MCSM_DELETE) {
         query.status = MCSM_SA_BAD_METHOD_ATTR;
-    else
+    } else {
         serve(&query);
-    if (query.status == 0 && !is_table(query.method) && query.count != 1)
+    }
+    if (query.status == 0 && !is_table(query.method) && query.count != 1) {
         query.status = query.count ? MCSM_SA_TOO_MANY : MCSM_SA_NO_RECORDS;
+    }
     send_answer(&query);
     free(query.out);
 }
 
 void mcsm_sa_run(mcsm_sa_t *sa, uint64_t now)
 {
-    if (now < sa->next_expiry)
+    if (now < sa->next_expiry) {
         return;
+    }
     sa->next_expiry = now + 1000;
     mcsm_services_drop(sa, 0, now);
 }
@@ -273,8 +291,9 @@ void mcsm_sa_end_port(mcsm_sa_t *sa, uint64_t port_guid, bool there)
     }
     mcsm_put64(gid, 0, sa->sm->config->subnet_prefix);
     mcsm_put64(gid, 8, port_guid);
-    if (sa->announced)
+    if (sa->announced) {
         mcsm_sa_gid_notice(sa, there ? 64 : 65, gid);
+    }
 }
 
 const mcsm_sa_counters_t *mcsm_sa_stats(const mcsm_sa_t *sa)

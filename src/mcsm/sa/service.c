@@ -18,8 +18,9 @@ static mcsm_service_t **find(mcsm_sa_t *sa, const uint8_t *record)
 {
     mcsm_service_t **at = &sa->services;
 
-    while (*at != NULL && !is_same(*at, record))
+    while (*at != NULL && !is_same(*at, record)) {
         at = &(*at)->next;
+    }
     return at;
 }
 
@@ -59,13 +60,14 @@ static void set(mcsm_query_t *query)
         service->owner = query->client->guid;
     }
     memcpy(service->record, query->data, SR_SIZE);
-    if (!mcsm_asks(query, 4))
+    if (!mcsm_asks(query, 4)) {
         mcsm_put32(service->record, SR_LEASE, lease = FOREVER);
+    }
     service->expires = lease == (uint32_t)FOREVER ? 0 : mcsm_now() + lease * 1000ULL + 1;
     mcsm_answer_add(query, service->record);
 }
 
-static void delete (mcsm_query_t *query)
+static void delete(mcsm_query_t *query)
 {
     mcsm_service_t **at = find(query->sa, query->data);
 
@@ -83,12 +85,14 @@ static void list(mcsm_query_t *query)
 
     for (const mcsm_service_t *service = query->sa->services; service != NULL;
          service = service->next) {
-        if (!mcsm_matches(query, service->record, parts, sizeof(parts) / sizeof(*parts)))
+        if (!mcsm_matches(query, service->record, parts, sizeof(parts) / sizeof(*parts))) {
             continue;
+        }
         memcpy(record, service->record, SR_SIZE);
         memset(record + SR_KEY, 0, 16);
-        if (!mcsm_answer_add(query, record))
+        if (!mcsm_answer_add(query, record)) {
             return;
+        }
     }
 }
 
@@ -113,15 +117,17 @@ void mcsm_services_drop(mcsm_sa_t *sa, uint64_t port_guid, uint64_t now)
     while (*at != NULL) {
         bool gone = port_guid != 0 && (*at)->owner == port_guid;
 
-        if (gone || (now != 0 && (*at)->expires != 0 && (*at)->expires <= now))
+        if (gone || (now != 0 && (*at)->expires != 0 && (*at)->expires <= now)) {
             forget(sa, at);
-        else
+        } else {
             at = &(*at)->next;
+        }
     }
 }
 
 void mcsm_services_free(mcsm_sa_t *sa)
 {
-    while (sa->services != NULL)
+    while (sa->services != NULL) {
         forget(sa, &sa->services);
+    }
 }

@@ -15,11 +15,13 @@ mcsm_path_t mcsm_sm_path(const mcsm_port_t *port)
     const mcsm_port_t *peer = port->peer;
     mcsm_path_t path;
 
-    if (port->node->sw || port->node->path.hops == 0 || peer == NULL)
+    if (port->node->sw || port->node->path.hops == 0 || peer == NULL) {
         return port->node->path;
+    }
     path = peer->node->path;
-    if (path.hops < MCSM_MAX_HOPS)
+    if (path.hops < MCSM_MAX_HOPS) {
         path.port[++path.hops] = peer->num;
+    }
     return path;
 }
 
@@ -44,8 +46,9 @@ static void got_desc(void *arg, void *arg2, const uint8_t *mad, unsigned status)
 
     (void)arg;
     (void)status;
-    if (mad == NULL)
+    if (mad == NULL) {
         return;
+    }
     memcpy(node->raw_desc, mad + MCSM_SMP_BODY, sizeof(node->raw_desc));
     mcsm_clean_text(node->desc, sizeof(node->desc), node->raw_desc, sizeof(node->raw_desc));
 }
@@ -57,9 +60,10 @@ static void got_guids(void *arg, void *arg2, const uint8_t *mad, unsigned status
     (void)arg;
     (void)status;
     /* The first entry repeats the port GUID; a difference means that another node answers now. */
-    if (mad != NULL && mcsm_get64(mad, MCSM_SMP_BODY) != port->guid)
+    if (mad != NULL && mcsm_get64(mad, MCSM_SMP_BODY) != port->guid) {
         mcsm_warn("0x%016lx (%s): GUIDInfo says 0x%016lx", port->guid, port->node->desc,
                   mcsm_get64(mad, MCSM_SMP_BODY));
+    }
 }
 
 static void ask(mcsm_sm_t *sm, mcsm_port_t *port, uint16_t attr, uint32_t mod,
@@ -84,11 +88,13 @@ static void got_port(void *arg, void *arg2, const uint8_t *mad, unsigned status)
     port->known = true;
     port->state = mcsm_lo(port->info, MCSM_PI_STATE_LO);
     port->phys = mcsm_hi(port->info, MCSM_PI_PHYS_HI);
-    if (port->node->sw && port->num == 0)
+    if (port->node->sw && port->num == 0) {
         return;
+    }
     if (!port->border && port->state > MCSM_STATE_DOWN && port->peer == NULL &&
-        (port->node->sw || port == sm->next->own_port))
+        (port->node->sw || port == sm->next->own_port)) {
         probe(sm, port);
+    }
     if (!port->node->sw) {
         mcsm_sm_read_pkeys(sm, port);
         ask(sm, port, MCSM_GUID_INFO, 0, got_guids, port);
@@ -106,8 +112,9 @@ static void got_switch(void *arg, void *arg2, const uint8_t *mad, unsigned statu
         return;
     }
     memcpy(node->sw_info, mad + MCSM_SMP_BODY, sizeof(node->sw_info));
-    for (int i = 0; i <= node->nports; i++)
+    for (int i = 0; i <= node->nports; i++) {
         ask(sm, &node->ports[i], MCSM_PORT_INFO, i, got_port, &node->ports[i]);
+    }
 }
 
 static void mark_ports(mcsm_sm_t *sm, mcsm_node_t *node)
@@ -115,12 +122,14 @@ static void mark_ports(mcsm_sm_t *sm, mcsm_node_t *node)
     for (size_t i = 0; i < sm->config->border_count; i++) {
         const mcsm_border_t *border = &sm->config->borders[i];
 
-        if (border->guid == node->guid && node->sw && border->port <= node->nports)
+        if (border->guid == node->guid && node->sw && border->port <= node->nports) {
             node->ports[border->port].border = true;
+        }
     }
     for (mcsm_drained_t *drained = sm->drained; drained != NULL; drained = drained->next) {
-        if (drained->guid == node->guid && drained->port <= node->nports)
+        if (drained->guid == node->guid && drained->port <= node->nports) {
             node->ports[drained->port].drained = true;
+        }
     }
 }
 
@@ -129,8 +138,9 @@ static mcsm_node_t *add_node(mcsm_sm_t *sm, const uint8_t *info, mcsm_port_t *th
     mcsm_node_t *node = mcsm_fabric_add(sm->next, mcsm_get64(info, MCSM_NI_GUID),
                                         info[MCSM_NI_TYPE], info[MCSM_NI_PORTS]);
 
-    if (node == NULL)
+    if (node == NULL) {
         return NULL;
+    }
     memcpy(node->info, info, sizeof(node->info));
     node->sys_guid = mcsm_get64(info, MCSM_NI_SYSTEM_GUID);
     if (through != NULL) {
@@ -195,8 +205,9 @@ static void name_twin(const mcsm_node_t *node, mcsm_port_t *through)
         "left out",
         node->guid, node->desc, through ? through->num : 0,
         through ? through->node->desc : "our own");
-    if (through)
+    if (through) {
         through->silent = true;
+    }
 }
 
 /* Sends the requests for a new node and port. */
@@ -209,8 +220,9 @@ static void ask_new(mcsm_sm_t *sm, mcsm_node_t *node, mcsm_port_t *port, const u
         first->guid = mcsm_get64(info, MCSM_NI_PORT_GUID);
         ask(sm, first, MCSM_SWITCH_INFO, 0, got_switch, node);
     }
-    if (is_new)
+    if (is_new) {
         ask(sm, first, MCSM_NODE_DESC, 0, got_desc, node);
+    }
     if (!node->sw && !port->known && !port->probed) {
         port->probed = true;
         port->guid = mcsm_get64(info, MCSM_NI_PORT_GUID);
@@ -229,9 +241,9 @@ static void got_node(void *arg, void *arg2, const uint8_t *mad, unsigned status)
 
     if (info == NULL || !is_sound(info)) {
         name_silent(sm, through,
-                    info     ? "sends damaged NodeInfo"
-                    : status ? "refuses to answer"
-                             : "does not answer (is its M_Key another one?)");
+                    info   ? "sends damaged NodeInfo" :
+                    status ? "refuses to answer" :
+                             "does not answer (is its M_Key another one?)");
         return;
     }
     node = mcsm_fabric_find(sm->next, mcsm_get64(info, MCSM_NI_GUID));
@@ -240,15 +252,18 @@ static void got_node(void *arg, void *arg2, const uint8_t *mad, unsigned status)
         return;
     }
     is_new = node == NULL;
-    if (is_new)
+    if (is_new) {
         node = add_node(sm, info, through);
-    if (node == NULL)
+    }
+    if (node == NULL) {
         return;
+    }
     port = &node->ports[info[MCSM_NI_LOCAL_PORT]];
-    if (through == NULL)
+    if (through == NULL) {
         sm->next->own_port = port;
-    else
+    } else {
         connect_ports(sm, through, port);
+    }
     ask_new(sm, node, port, info, is_new);
 }
 
@@ -287,17 +302,19 @@ static void check_borders(const mcsm_sm_t *sm)
         const mcsm_border_t *border = &sm->config->borders[i];
         const mcsm_node_t *node = mcsm_fabric_find(sm->next, border->guid);
 
-        if (node == NULL)
+        if (node == NULL) {
             mcsm_warn("%s:%d: the border switch 0x%016lx is not reached", sm->config->path,
                       border->line, border->guid);
-        else if (!node->sw || border->port > node->nports)
+        } else if (!node->sw || border->port > node->nports) {
             mcsm_error("%s:%d: 0x%016lx has no switch port %u", sm->config->path, border->line,
                        border->guid, border->port);
-        if (mcsm_fabric_find(sm->next, border->peer_guid) != NULL)
+        }
+        if (mcsm_fabric_find(sm->next, border->peer_guid) != NULL) {
             mcsm_error("%s:%d: the switch 0x%016lx of cluster %s was discovered inside of this "
                        "cluster: a link to it is missing in [border]",
                        sm->config->path, border->line, border->peer_guid,
                        sm->config->neighbours[border->neighbour].name);
+        }
     }
 }
 
@@ -305,13 +322,15 @@ void mcsm_sm_discovered(mcsm_sm_t *sm)
 {
     mcsm_node_t *node, *next;
 
-    if (mcsm_fabric_index(sm->next) < 0)
+    if (mcsm_fabric_index(sm->next) < 0) {
         return;
+    }
     check_borders(sm);
     sm->stats.silent = 0;
     HASH_ITER(hh, sm->next->nodes, node, next)
     {
-        for (int i = 1; i <= node->nports; i++)
+        for (int i = 1; i <= node->nports; i++) {
             sm->stats.silent += node->ports[i].silent;
+        }
     }
 }

@@ -41,16 +41,18 @@ void mcsm_sm_set_state(mcsm_sm_t *sm, uint8_t state)
 {
     mcsm_election_t *election = &sm->election;
 
-    if (election->state == state)
+    if (election->state == state) {
         return;
+    }
     mcsm_sm_report(sm, state == MCSM_SM_MASTER_STATE ? "master" : "state", MCSM_LOG_INFO,
                    sm->own_guid, 0, "cluster %s: %s", sm->config->name, mcsm_sm_state_name(state));
     sm->sweep.reregister |= state == MCSM_SM_MASTER_STATE;
     election->state = state;
     election->poll_failures = 0;
     election->handing_over = false;
-    if (sm->events.state != NULL)
+    if (sm->events.state != NULL) {
         sm->events.state(sm->events.arg, state);
+    }
 }
 
 void mcsm_election_info(const mcsm_sm_t *sm, uint8_t *body)
@@ -74,8 +76,9 @@ static mcsm_rival_t *find(mcsm_rival_t *list, uint64_t guid)
 
 static bool is_above_us(const mcsm_sm_t *sm, const mcsm_rival_t *rival)
 {
-    if (rival->priority != sm->config->priority)
+    if (rival->priority != sm->config->priority) {
         return rival->priority > sm->config->priority;
+    }
     return rival->guid < sm->own_guid;
 }
 
@@ -85,8 +88,9 @@ static void name_foreign(mcsm_sm_t *sm, mcsm_rival_t *rival)
 {
     bool master = rival->state == MCSM_SM_MASTER_STATE;
 
-    if (rival->named == rival->state + 1)
+    if (rival->named == rival->state + 1) {
         return;
+    }
     rival->named = rival->state + 1;
     mcsm_sm_report(sm, master ? "two-masters" : "foreign-manager", MCSM_LOG_ERROR, rival->guid, 0,
                    "%sa foreign subnet manager runs on port 0x%016lx (LID %u): state %s, priority "
@@ -105,8 +109,9 @@ static void set_disputed(mcsm_sm_t *sm)
 
     LL_FOREACH(sm->election.foreign, rival)
     disputed |= rival->state == MCSM_SM_MASTER_STATE;
-    if (disputed == sm->election.disputed)
+    if (disputed == sm->election.disputed) {
         return;
+    }
     sm->election.disputed = disputed;
     sm->sweep.distrust = true;
     mcsm_sm_sweep(sm);
@@ -118,8 +123,9 @@ static void forget_unseen(mcsm_sm_t *sm)
 
     LL_FOREACH_SAFE(sm->election.foreign, rival, next)
     {
-        if (rival->seen)
+        if (rival->seen) {
             continue;
+        }
         mcsm_sm_report(sm, "foreign-manager-gone", MCSM_LOG_WARN, rival->guid, 0,
                        "the foreign subnet manager on port 0x%016lx is gone", rival->guid);
         LL_DELETE(sm->election.foreign, rival);
@@ -127,8 +133,9 @@ static void forget_unseen(mcsm_sm_t *sm)
     }
     LL_FOREACH_SAFE(sm->election.peers, rival, next)
     {
-        if (rival->seen)
+        if (rival->seen) {
             continue;
+        }
         LL_DELETE(sm->election.peers, rival);
         free(rival);
     }
@@ -162,22 +169,25 @@ static void got_info(void *arg, void *arg2, const uint8_t *mad, unsigned status)
     bool peer;
 
     (void)status;
-    if (mad == NULL)
+    if (mad == NULL) {
         return; /* the port has the bit of a manager, but no manager answers */
+    }
     peer = mcsm_proof_is_right(sm->config->sm_key, MCSM_ROLE_ANSWER, election->asked, 0, body);
-    rival = peer ? remember(&election->peers, &election->foreign, mcsm_get64(body, MCSM_SMI_GUID))
-                 : remember(&election->foreign, &election->peers, mcsm_get64(body, MCSM_SMI_GUID));
-    if (rival == NULL)
+    rival = peer ? remember(&election->peers, &election->foreign, mcsm_get64(body, MCSM_SMI_GUID)) :
+                   remember(&election->foreign, &election->peers, mcsm_get64(body, MCSM_SMI_GUID));
+    if (rival == NULL) {
         return;
+    }
     rival->priority = body[MCSM_SMI_STATE] >> 4;
     rival->state = body[MCSM_SMI_STATE] & 15;
     rival->act = mcsm_get32(body, MCSM_SMI_ACT);
     rival->path = mcsm_sm_path(port);
     rival->lid = mcsm_get16(port->info, MCSM_PI_LID);
-    if (peer)
+    if (peer) {
         rival->challenge = mcsm_get64(body, MCSM_SMI_CHALLENGE);
-    else
+    } else {
         name_foreign(sm, rival);
+    }
     rival->seen = true;
     mcsm_debug("manager 0x%016lx: %s, priority %u", rival->guid, mcsm_sm_state_name(rival->state),
                rival->priority);
@@ -205,8 +215,9 @@ static void ask_all(mcsm_sm_t *sm, mcsm_fabric_t *fabric)
 
             if (!mcsm_is_end_port(port) || !port->known || port == fabric->own_port ||
                 port->guid == sm->own_guid ||
-                !(mcsm_get32(port->info, MCSM_PI_CAPABILITY) & MCSM_CAP_IS_SM))
+                !(mcsm_get32(port->info, MCSM_PI_CAPABILITY) & MCSM_CAP_IS_SM)) {
                 continue;
+            }
             path = mcsm_sm_path(port);
             ask(sm, &path, got_info, port);
         }
@@ -250,9 +261,10 @@ static void ordered(void *arg, void *arg2, const uint8_t *mad, unsigned status)
     mcsm_sm_t *sm = arg;
 
     (void)arg2;
-    if (mad == NULL)
+    if (mad == NULL) {
         mcsm_warn("cluster %s: another manager %s an order of this manager, which keeps its state",
                   sm->config->name, status ? "refuses" : "does not answer");
+    }
 }
 
 static void order(mcsm_sm_t *sm, const mcsm_rival_t *peer, uint32_t what)
@@ -275,18 +287,22 @@ bool mcsm_election_may_be_master(mcsm_sm_t *sm)
     {
         bool is_master = peer->state == MCSM_SM_MASTER_STATE, yields;
 
-        if (peer->state == MCSM_SM_NOTACTIVE_STATE)
+        if (peer->state == MCSM_SM_NOTACTIVE_STATE) {
             continue;
+        }
         /* A new manager does not dispute a master. A master yields to a peer above it. */
-        if (we_are)
+        if (we_are) {
             yields = is_above_us(sm, peer) && peer->state != MCSM_SM_DISCOVERING_STATE;
-        else
+        } else {
             yields = is_master || is_above_us(sm, peer);
-        if (yields && (best == NULL || is_master))
+        }
+        if (yields && (best == NULL || is_master)) {
             best = peer;
+        }
     }
-    if (best == NULL)
+    if (best == NULL) {
         return true;
+    }
     sm->election.master_guid = best->guid;
     if (we_are) {
         mcsm_info("handing over to manager 0x%016lx of priority %u", best->guid, best->priority);
@@ -309,8 +325,9 @@ static void polled(void *arg, void *arg2, const uint8_t *mad, unsigned status)
 
     (void)arg2;
     (void)status;
-    if (election->state != MCSM_SM_STANDBY_STATE)
+    if (election->state != MCSM_SM_STANDBY_STATE) {
         return;
+    }
     if (mad != NULL &&
         mcsm_proof_is_right(sm->config->sm_key, MCSM_ROLE_ANSWER, election->asked, 0, body)) {
         uint8_t state = body[MCSM_SMI_STATE] & 15;
@@ -321,8 +338,9 @@ static void polled(void *arg, void *arg2, const uint8_t *mad, unsigned status)
         election->master_act = act;
     }
     election->poll_failures = alive ? 0 : election->poll_failures + 1;
-    if (election->poll_failures < 2)
+    if (election->poll_failures < 2) {
         return;
+    }
     mcsm_sm_report(sm, "master-lost", MCSM_LOG_WARN, election->master_guid, 0,
                    "the master 0x%016lx does not answer any more", election->master_guid);
     mcsm_sm_set_state(sm, MCSM_SM_DISCOVERING_STATE);
@@ -334,10 +352,11 @@ void mcsm_election_poll(mcsm_sm_t *sm)
     const mcsm_rival_t *master = find(sm->election.peers, sm->election.master_guid);
 
     sm->election.asked = mcsm_random();
-    if (master != NULL)
+    if (master != NULL) {
         ask(sm, &master->path, polled, NULL);
-    else
+    } else {
         mcsm_sm_sweep(sm);
+    }
 }
 
 /* ---- being asked ---- */
@@ -367,8 +386,9 @@ static void answer(mcsm_sm_t *sm, const mcsm_addr_t *from, const uint8_t *mad, u
     mcsm_put16(reply, MCSM_MAD_STATUS, status | (directed ? 0x8000 : 0));
     mcsm_election_info(sm, body);
     mcsm_put64(body, MCSM_SMI_CHALLENGE, sm->election.challenge);
-    if (asked != 0)
+    if (asked != 0) {
         mcsm_proof_write(sm->config->sm_key, MCSM_ROLE_ANSWER, asked, 0, body);
+    }
     mcsm_mad_send(sm->mads, from, reply, sizeof(reply));
 }
 
@@ -376,15 +396,17 @@ static void act(mcsm_sm_t *sm, action_t action, uint8_t next, const uint8_t *bod
 {
     mcsm_rival_t *peer = find(sm->election.peers, mcsm_get64(body, MCSM_SMI_GUID));
 
-    if (action == YIELD)
+    if (action == YIELD) {
         sm->election.master_guid = mcsm_get64(body, MCSM_SMI_GUID);
+    }
     mcsm_sm_set_state(sm, next);
     if (action == TAKE_OVER && peer != NULL) {
         peer->challenge = mcsm_get64(body, MCSM_SMI_CHALLENGE);
         order(sm, peer, MCSM_SM_ACKNOWLEDGE);
     }
-    if (action == TAKE_OVER || action == SEARCH)
+    if (action == TAKE_OVER || action == SEARCH) {
         mcsm_sm_sweep(sm);
+    }
 }
 
 /* Returns the status of the answer. */
@@ -395,8 +417,9 @@ static unsigned obey(mcsm_sm_t *sm, uint32_t what, const uint8_t *body)
 
     if (election->last_challenge != 0 && what == election->last_what &&
         mcsm_proof_is_right(sm->config->sm_key, MCSM_ROLE_ORDER, election->last_challenge, what,
-                            body))
+                            body)) {
         return 0; /* our answer was lost, and the Set is repeated */
+    }
     if (!mcsm_proof_is_right(sm->config->sm_key, MCSM_ROLE_ORDER, election->challenge, what,
                              body)) {
         mcsm_sm_report(sm, "foreign-order", MCSM_LOG_ERROR, mcsm_get64(body, MCSM_SMI_GUID), 0,
@@ -405,8 +428,9 @@ static unsigned obey(mcsm_sm_t *sm, uint32_t what, const uint8_t *body)
                        mcsm_get64(body, MCSM_SMI_GUID));
         return WRONG_VALUE;
     }
-    if (action == REFUSE || (action == YIELD && !election->handing_over))
+    if (action == REFUSE || (action == YIELD && !election->handing_over)) {
         return WRONG_VALUE;
+    }
     election->last_challenge = election->challenge;
     election->last_what = what;
     election->challenge = mcsm_random();
@@ -418,7 +442,8 @@ void mcsm_election_receive(mcsm_sm_t *sm, const mcsm_addr_t *from, const uint8_t
 {
     unsigned status = 0;
 
-    if (mad[MCSM_MAD_METHOD] == MCSM_SET)
+    if (mad[MCSM_MAD_METHOD] == MCSM_SET) {
         status = obey(sm, mcsm_get32(mad, MCSM_MAD_MOD), mad + MCSM_SMP_BODY);
+    }
     answer(sm, from, mad, status);
 }

@@ -27,11 +27,13 @@ static void got_port(void *arg, void *arg2, const uint8_t *mad, unsigned status)
     uint8_t state;
 
     (void)status;
-    if (mad == NULL)
+    if (mad == NULL) {
         return;
+    }
     state = mcsm_lo(mad + MCSM_SMP_BODY, MCSM_PI_STATE_LO);
-    if ((state > MCSM_STATE_DOWN) != (port->state > MCSM_STATE_DOWN))
+    if ((state > MCSM_STATE_DOWN) != (port->state > MCSM_STATE_DOWN)) {
         sm->sweep.changed = true;
+    }
     memcpy(port->info, mad + MCSM_SMP_BODY, sizeof(port->info));
     port->state = state;
 }
@@ -57,8 +59,9 @@ static void got_lease(void *arg, void *arg2, const uint8_t *mad, unsigned status
     (void)status;
     if (mad == NULL || sm->fabric->own_port == NULL ||
         (mcsm_get64(info, MCSM_PI_MKEY) == mcsm_get64(port->info, MCSM_PI_MKEY) &&
-         mcsm_get16(info, MCSM_PI_SM_LID) == sm->fabric->own_port->lid))
+         mcsm_get16(info, MCSM_PI_SM_LID) == sm->fabric->own_port->lid)) {
         return;
+    }
     mcsm_sm_report(sm, "port-overwritten", MCSM_LOG_ERROR, port->guid, port->num,
                    "%s (0x%016lx) port %u: another manager has set M_Key or SM LID (LID %u): the "
                    "cluster is set up anew",
@@ -72,16 +75,18 @@ static void renew_leases(mcsm_sm_t *sm)
     size_t count = sm->fabric->end_count, some;
     unsigned lease = sm->config->m_key_lease;
 
-    if (lease == 0 || sm->config->m_key == 0 || count == 0 || sm->fabric->ends == NULL)
+    if (lease == 0 || sm->config->m_key == 0 || count == 0 || sm->fabric->ends == NULL) {
         return;
+    }
     some = count * 3 * sm->config->sweep_interval / lease + 1;
     for (size_t i = 0; i < some && i < count; i++) {
         mcsm_port_t *port = sm->fabric->ends[sm->next_lease++ % count];
         mcsm_path_t path = mcsm_sm_path(port);
 
-        if (port->known && port->lid != 0)
+        if (port->known && port->lid != 0) {
             mcsm_smp(sm->mads, &path, MCSM_GET, MCSM_PORT_INFO, port->num, NULL, got_lease, sm,
                      port);
+        }
     }
 }
 
@@ -95,9 +100,10 @@ void mcsm_sm_light(mcsm_sm_t *sm)
         sm->sweep.changed = true;
         return;
     }
-    if (sm->fabric->own_port != NULL)
+    if (sm->fabric->own_port != NULL) {
         mcsm_smp(sm->mads, &here, MCSM_GET, MCSM_PORT_INFO, sm->fabric->own_port->num, NULL,
                  got_port, sm, sm->fabric->own_port);
+    }
     mcsm_election_look(sm);
     renew_leases(sm);
     for (int i = 0; i < sm->fabric->switch_count; i++) {
@@ -108,10 +114,12 @@ void mcsm_sm_light(mcsm_sm_t *sm)
             mcsm_port_t *port = &node->ports[p];
             mcsm_path_t path = node->path;
 
-            if (port->border && port->state != MCSM_STATE_ACTIVE)
+            if (port->border && port->state != MCSM_STATE_ACTIVE) {
                 mcsm_smp(sm->mads, &path, MCSM_GET, MCSM_PORT_INFO, p, NULL, got_port, sm, port);
-            if (!port->silent || path.hops >= MCSM_MAX_HOPS)
+            }
+            if (!port->silent || path.hops >= MCSM_MAX_HOPS) {
                 continue;
+            }
             path.port[++path.hops] = p;
             mcsm_smp(sm->mads, &path, MCSM_GET, MCSM_NODE_INFO, 0, NULL, got_silent, sm, port);
         }
@@ -139,8 +147,9 @@ static void got_desc(void *arg, void *arg2, const uint8_t *mad, unsigned status)
     mcsm_node_t *node = mcsm_fabric_find(sm->fabric, guid);
 
     (void)status;
-    if (mad == NULL || node == NULL)
+    if (mad == NULL || node == NULL) {
         return;
+    }
     memcpy(node->raw_desc, mad + MCSM_SMP_BODY, sizeof(node->raw_desc));
     mcsm_clean_text(node->desc, sizeof(node->desc), node->raw_desc, sizeof(node->raw_desc));
 }
@@ -159,11 +168,13 @@ static bool is_in_burst(mcsm_sm_t *sm, unsigned trap)
     enum { PER_SECOND = 10 };
     uint64_t second = mcsm_now() / 1000;
 
-    if (trap < 129 || trap > 131)
+    if (trap < 129 || trap > 131) {
         return false;
+    }
     if (second != sm->burst_second) {
-        if (sm->burst > PER_SECOND)
+        if (sm->burst > PER_SECOND) {
             mcsm_warn("%u more traps 129 to 131 came in one second", sm->burst - PER_SECOND);
+        }
         sm->burst = 0;
         sm->burst_second = second;
     }
@@ -195,18 +206,20 @@ static void act_on(mcsm_sm_t *sm, unsigned trap, mcsm_port_t *port, const uint8_
         bad_m_key(sm, port, notice);
         return;
     }
-    if (trap >= 128 && trap <= 131)
+    if (trap >= 128 && trap <= 131) {
         mcsm_log(trap == 128 ? MCSM_LOG_INFO : MCSM_LOG_WARN, "trap %u from %s (0x%016lx): %s",
                  trap, port->node->desc, port->node->guid, what[trap - 128]);
-    else
+    } else {
         mcsm_info("trap %u from %s (0x%016lx)", trap, port->node->desc, port->node->guid);
+    }
     if (trap == 128) {
         mcsm_sm_sweep(sm);
     } else if (trap == 144) {
         mcsm_smp(sm->mads, &path, MCSM_GET, MCSM_NODE_DESC, 0, NULL, got_desc, sm,
                  (void *)(uintptr_t)port->node->guid);
-        if (!only_description(notice))
+        if (!only_description(notice)) {
             mcsm_sm_sweep(sm); /* another manager may have come */
+        }
     }
 }
 
@@ -221,18 +234,22 @@ void mcsm_sm_trap(mcsm_sm_t *sm, const mcsm_addr_t *from, const uint8_t *mad)
         mcsm_debug("trap %u of LID %u, which is not in this cluster, is ignored", trap, from->lid);
         return;
     }
-    if (sm->election.state != MCSM_SM_MASTER_STATE)
+    if (sm->election.state != MCSM_SM_MASTER_STATE) {
         return;
+    }
     repress(sm, from, mad);
-    if (!(notice[0] & 0x80))
+    if (!(notice[0] & 0x80)) {
         return; /* a vendor's own */
-    sm->stats.traps[trap >= 128 && trap <= 131 ? trap - 128
-                    : trap == 144              ? 4
-                    : trap == 256              ? 5
-                                               : 6]++;
-    if (is_in_burst(sm, trap))
+    }
+    sm->stats.traps[trap >= 128 && trap <= 131 ? trap - 128 :
+                    trap == 144                ? 4 :
+                    trap == 256                ? 5 :
+                                                 6]++;
+    if (is_in_burst(sm, trap)) {
         return;
+    }
     act_on(sm, trap, port, notice);
-    if (sm->events.trap != NULL)
+    if (sm->events.trap != NULL) {
         sm->events.trap(sm->events.arg, notice);
+    }
 }

@@ -16,8 +16,9 @@ enum { BLOCK = 32, DEFAULT_KEY = 0x7fff };
 static bool has_guid(const uint64_t *guids, size_t count, uint64_t guid)
 {
     for (size_t i = 0; i < count; i++) {
-        if (guids[i] == guid)
+        if (guids[i] == guid) {
             return true;
+        }
     }
     return false;
 }
@@ -29,20 +30,24 @@ static uint16_t key_of(const mcsm_sm_t *sm, const mcsm_partition_t *partition,
     bool full = has_guid(partition->full, partition->full_count, port->guid);
     bool limited = has_guid(partition->limited, partition->limited_count, port->guid);
 
-    if (partition->pkey == DEFAULT_KEY && port == sm->next->own_port)
+    if (partition->pkey == DEFAULT_KEY && port == sm->next->own_port) {
         return 0xffff; /* the manager speaks with all */
-    if (full || (partition->all && partition->all_full && !limited))
+    }
+    if (full || (partition->all && partition->all_full && !limited)) {
         return partition->pkey | 0x8000;
-    if (limited || partition->all || partition->pkey == DEFAULT_KEY)
+    }
+    if (limited || partition->all || partition->pkey == DEFAULT_KEY) {
         return partition->pkey;
+    }
     return 0;
 }
 
 static uint16_t wanted_key(const mcsm_sm_t *sm, const mcsm_port_t *port, uint16_t base)
 {
     for (size_t i = 0; i < sm->config->partition_count; i++) {
-        if (sm->config->partitions[i].pkey == base)
+        if (sm->config->partitions[i].pkey == base) {
             return key_of(sm, &sm->config->partitions[i], port);
+        }
     }
     return 0;
 }
@@ -50,8 +55,9 @@ static uint16_t wanted_key(const mcsm_sm_t *sm, const mcsm_port_t *port, uint16_
 static int find_base(const uint16_t *table, unsigned count, uint16_t base)
 {
     for (unsigned i = 0; i < count; i++) {
-        if (table[i] != 0 && (table[i] & 0x7fff) == base)
+        if (table[i] != 0 && (table[i] & 0x7fff) == base) {
             return i;
+        }
     }
     return -1;
 }
@@ -59,8 +65,9 @@ static int find_base(const uint16_t *table, unsigned count, uint16_t base)
 static int find_free(const uint16_t *table, unsigned count)
 {
     for (unsigned i = 0; i < count; i++) {
-        if (table[i] == 0)
+        if (table[i] == 0) {
             return i;
+        }
     }
     return -1;
 }
@@ -70,28 +77,32 @@ static void plan_table(const mcsm_sm_t *sm, const mcsm_port_t *port, uint16_t *t
 {
     unsigned room = mcsm_get16(port->node->info, MCSM_NI_PARTITION_CAP);
 
-    if (room == 0 || room > port->pkey_count)
+    if (room == 0 || room > port->pkey_count) {
         room = port->pkey_count;
+    }
     memset(table, 0, port->pkey_count * sizeof(*table));
     for (unsigned i = 0; i < room; i++) {
         uint16_t base = port->pkeys[i] & 0x7fff;
 
-        if (base != 0 && find_base(table, i, base) < 0)
+        if (base != 0 && find_base(table, i, base) < 0) {
             table[i] = wanted_key(sm, port, base);
+        }
     }
     for (size_t i = 0; i < sm->config->partition_count; i++) {
         const mcsm_partition_t *partition = &sm->config->partitions[i];
         uint16_t key = key_of(sm, partition, port);
         int at;
 
-        if (key == 0 || find_base(table, room, partition->pkey) >= 0)
+        if (key == 0 || find_base(table, room, partition->pkey) >= 0) {
             continue;
+        }
         at = find_free(table, room);
-        if (at >= 0)
+        if (at >= 0) {
             table[at] = key;
-        else
+        } else {
             mcsm_error("0x%016lx (%s): no room for partition %s in its table of %u", port->guid,
                        port->node->desc, partition->name, room);
+        }
     }
 }
 
@@ -104,22 +115,27 @@ static void got_block(void *arg, void *arg2, const uint8_t *mad, unsigned status
 
     (void)arg;
     (void)status;
-    if (mad == NULL || (block + 1) * BLOCK > port->pkey_count)
+    if (mad == NULL || (block + 1) * BLOCK > port->pkey_count) {
         return;
-    for (int i = 0; i < BLOCK; i++)
+    }
+    for (int i = 0; i < BLOCK; i++) {
         port->pkeys[block * BLOCK + i] = mcsm_get16(mad + MCSM_SMP_BODY, 2 * i);
-    if (port->pkey_blocks > 0)
+    }
+    if (port->pkey_blocks > 0) {
         port->pkey_blocks--;
+    }
 }
 
 static int make_room(mcsm_port_t *port, unsigned entries)
 {
     unsigned blocks = (entries + BLOCK - 1) / BLOCK;
 
-    if (blocks == 0)
+    if (blocks == 0) {
         blocks = 1;
-    if (blocks > MCSM_PKEYS_MAX / BLOCK)
+    }
+    if (blocks > MCSM_PKEYS_MAX / BLOCK) {
         blocks = MCSM_PKEYS_MAX / BLOCK;
+    }
     free(port->pkeys);
     port->pkeys = calloc(blocks * BLOCK, sizeof(*port->pkeys));
     port->pkey_count = port->pkeys ? blocks * BLOCK : 0;
@@ -144,8 +160,9 @@ void mcsm_sm_read_pkeys(mcsm_sm_t *sm, mcsm_port_t *port)
         port->pkey_blocks = 0;
         return;
     }
-    for (unsigned block = 0; block < port->pkey_count / BLOCK; block++)
+    for (unsigned block = 0; block < port->pkey_count / BLOCK; block++) {
         mcsm_smp(sm->mads, &path, MCSM_GET, MCSM_PKEY_TABLE, block, NULL, got_block, sm, port);
+    }
 }
 
 /* ---- writing ---- */
@@ -171,10 +188,12 @@ static void write_blocks(mcsm_sm_t *sm, mcsm_port_t *port, const uint16_t *table
     for (unsigned block = 0; block < port->pkey_count / BLOCK; block++) {
         const uint16_t *wanted = table + block * BLOCK;
 
-        if (!all && memcmp(wanted, port->pkeys + block * BLOCK, BLOCK * sizeof(*wanted)) == 0)
+        if (!all && memcmp(wanted, port->pkeys + block * BLOCK, BLOCK * sizeof(*wanted)) == 0) {
             continue;
-        for (int i = 0; i < BLOCK; i++)
+        }
+        for (int i = 0; i < BLOCK; i++) {
             mcsm_put16(body, 2 * i, wanted[i]);
+        }
         mcsm_smp(sm->mads, &path, MCSM_SET, MCSM_PKEY_TABLE, number | block, body, set_block, sm,
                  port);
     }
@@ -188,10 +207,12 @@ static void plan_filter(mcsm_sm_t *sm, mcsm_port_t *port, const uint16_t *keys, 
     bool all;
 
     port->enforce = false;
-    for (unsigned i = 0; i < count; i++)
+    for (unsigned i = 0; i < count; i++) {
         used += keys[i] != 0;
-    if (!sm->config->enforce_partitions || room == 0)
+    }
+    if (!sm->config->enforce_partitions || room == 0) {
         return;
+    }
     if (used > room) {
         mcsm_warn("port %u of %s (0x%016lx) filters no P_Keys: its table has room for %u, and the "
                   "host has %u",
@@ -199,15 +220,18 @@ static void plan_filter(mcsm_sm_t *sm, mcsm_port_t *port, const uint16_t *keys, 
         return;
     }
     all = port->pkeys == NULL || port->pkey_blocks > 0 || port->state < MCSM_STATE_ARMED;
-    if (port->pkeys == NULL && make_room(port, room) < 0)
+    if (port->pkeys == NULL && make_room(port, room) < 0) {
         return;
+    }
     table = calloc(port->pkey_count, sizeof(*table));
-    if (table == NULL)
+    if (table == NULL) {
         return;
+    }
     used = 0;
     for (unsigned i = 0; i < count; i++) {
-        if (keys[i] != 0 && used < port->pkey_count)
+        if (keys[i] != 0 && used < port->pkey_count) {
             table[used++] = keys[i];
+        }
     }
     write_blocks(sm, port, table, all);
     port->pkey_blocks = 0;
@@ -219,14 +243,17 @@ void mcsm_sm_plan_pkeys(mcsm_sm_t *sm, mcsm_port_t *port)
 {
     uint16_t *table;
 
-    if (port->pkeys == NULL || port->pkey_blocks > 0 || port->lid == 0)
+    if (port->pkeys == NULL || port->pkey_blocks > 0 || port->lid == 0) {
         return;
+    }
     table = calloc(port->pkey_count, sizeof(*table));
-    if (table == NULL)
+    if (table == NULL) {
         return;
+    }
     plan_table(sm, port, table);
-    if (port->peer != NULL && port->peer->node->sw)
+    if (port->peer != NULL && port->peer->node->sw) {
         plan_filter(sm, port->peer, table, port->pkey_count);
+    }
     write_blocks(sm, port, table, false);
     free(table);
 }

@@ -18,13 +18,16 @@ static int foreign_sources(const mcsm_config_t *config, uint8_t neighbour, int o
     for (size_t i = 0; i < config->neighbour_count; i++) {
         const mcsm_neighbour_t *other = &config->neighbours[i];
 
-        if (other->via == neighbour)
+        if (other->via == neighbour) {
             lids += other->db.count ? (int)other->db.count : other->lids.to - other->lids.from + 1;
+        }
     }
-    for (size_t i = 0; i < config->border_count; i++)
+    for (size_t i = 0; i < config->border_count; i++) {
         ports += config->borders[i].neighbour == neighbour && config->borders[i].transit;
-    if (lids > own)
+    }
+    if (lids > own) {
         lids = own;
+    }
     return ports > 0 ? (lids + ports - 1) / ports : 0;
 }
 
@@ -32,8 +35,9 @@ static mcsm_port_t *border_port(const mcsm_fabric_t *fabric, const mcsm_border_t
 {
     mcsm_node_t *node = mcsm_fabric_find(fabric, border->guid);
 
-    if (node == NULL || !node->sw || border->port > node->nports)
+    if (node == NULL || !node->sw || border->port > node->nports) {
         return NULL;
+    }
     return &node->ports[border->port];
 }
 
@@ -51,8 +55,9 @@ static int list_exits(const mcsm_sm_t *sm, size_t index, mcsm_port_t **exits, bo
     for (size_t i = 0; i < config->border_count; i++) {
         const mcsm_border_t *border = &config->borders[i];
 
-        if (!border->transit || border->neighbour != config->neighbours[index].via)
+        if (!border->transit || border->neighbour != config->neighbours[index].via) {
             continue;
+        }
         exits[count] = border_port(sm->next, border);
         alive[count] = is_open(exits[count]);
         count++;
@@ -65,17 +70,18 @@ static int add_foreign(mcsm_sm_t *sm, mcsm_graph_t *graph, size_t index, mcsm_po
 {
     const mcsm_neighbour_t *neighbour = &sm->config->neighbours[index];
     int count = list_exits(sm, index, exits, alive), status = 0;
-    size_t lids = neighbour->db.count ? neighbour->db.count
-                                      : (size_t)neighbour->lids.to - neighbour->lids.from + 1;
+    size_t lids = neighbour->db.count ? neighbour->db.count :
+                                        (size_t)neighbour->lids.to - neighbour->lids.from + 1;
 
     for (size_t n = 0; n < lids && status == 0; n++) {
         uint16_t lid =
             neighbour->db.count ? neighbour->db.entries[n].lid : neighbour->lids.from + n;
         int choice = mcsm_transit_choice(lid, alive, count);
 
-        if (choice >= 0)
+        if (choice >= 0) {
             status =
                 mcsm_graph_target(graph, exits[choice]->node->index, exits[choice]->num, lid, true);
+        }
     }
     return status;
 }
@@ -90,15 +96,18 @@ static int add_targets(mcsm_sm_t *sm, mcsm_graph_t *graph)
     for (unsigned lid = 1; lid <= sm->next->lid_top && status == 0; lid++) {
         const mcsm_port_t *port = sm->next->by_lid[lid];
 
-        if (port == NULL)
+        if (port == NULL) {
             continue;
-        if (port->node->sw)
+        }
+        if (port->node->sw) {
             status = mcsm_graph_target(graph, port->node->index, 0, lid, false);
-        else if (mcsm_port_usable(port) && port->peer->node->sw)
+        } else if (mcsm_port_usable(port) && port->peer->node->sw) {
             status = mcsm_graph_target(graph, port->peer->node->index, port->peer->num, lid, false);
+        }
     }
-    for (size_t i = 0; i < sm->config->neighbour_count && status == 0; i++)
+    for (size_t i = 0; i < sm->config->neighbour_count && status == 0; i++) {
         status = add_foreign(sm, graph, i, exits, alive);
+    }
     free(exits);
     free(alive);
     return status;
@@ -112,11 +121,13 @@ static void connect_switch(mcsm_graph_t *graph, const mcsm_node_t *node)
     for (int p = 1; p <= node->nports; p++) {
         const mcsm_port_t *port = &node->ports[p];
 
-        if (port->peer == NULL || !mcsm_port_usable(port) || port->peer->node == node)
+        if (port->peer == NULL || !mcsm_port_usable(port) || port->peer->node == node) {
             continue;
+        }
         if (port->peer->node->sw) {
-            if (node->index < port->peer->node->index)
+            if (node->index < port->peer->node->index) {
                 mcsm_graph_link(graph, node->index, p, port->peer->node->index, port->peer->num);
+            }
         } else {
             sw->hosts++;
         }
@@ -129,21 +140,26 @@ static mcsm_graph_t *make_graph(const mcsm_sm_t *sm)
     uint8_t *nports = calloc(fabric->switch_count + 1, 1);
     mcsm_graph_t *graph = NULL;
 
-    for (int i = 0; nports != NULL && i < fabric->switch_count; i++)
+    for (int i = 0; nports != NULL && i < fabric->switch_count; i++) {
         nports[i] = fabric->switches[i]->nports;
-    if (nports != NULL)
+    }
+    if (nports != NULL) {
         graph = mcsm_graph_new(fabric->switch_count, nports);
+    }
     free(nports);
-    for (int i = 0; graph != NULL && i < fabric->switch_count; i++)
+    for (int i = 0; graph != NULL && i < fabric->switch_count; i++) {
         connect_switch(graph, fabric->switches[i]);
-    for (int i = 0; graph != NULL && i < graph->count; i++)
+    }
+    for (int i = 0; graph != NULL && i < graph->count; i++) {
         graph->sw[i].bare = graph->sw[i].hosts == 0;
+    }
     for (size_t i = 0; graph != NULL && i < sm->config->border_count; i++) {
         const mcsm_border_t *border = &sm->config->borders[i];
         const mcsm_port_t *port = border_port(fabric, border);
 
-        if (border->joint && is_open(port))
+        if (border->joint && is_open(port)) {
             graph->sw[port->node->index].bare = false;
+        }
         if (border->transit && is_open(port)) {
             graph->sw[port->node->index].border = true;
             graph->sw[port->node->index].hosts +=
@@ -166,10 +182,12 @@ static int find_loop(const mcsm_sm_t *sm, const mcsm_graph_t *graph, const mcsm_
         mcsm_deps_t *deps = mcsm_deps_new(graph);
 
         found = deps ? mcsm_deps_note_unicast(deps, lane) : -ENOMEM;
-        if (found == 0 && lane == 0 && shared)
+        if (found == 0 && lane == 0 && shared) {
             found = mcsm_lanes_note_tree(deps, graph, tree);
-        if (found == 0)
+        }
+        if (found == 0) {
             found = mcsm_deps_circle(deps, circle, room);
+        }
         mcsm_deps_free(deps);
     }
     return found;
@@ -187,8 +205,9 @@ static int lanes_there(const mcsm_sm_t *sm)
             uint8_t code = mcsm_hi(node->ports[p].info, MCSM_PI_OPER_VLS_HI);
             int lanes = code == 0 || code >= 5 ? MCSM_MAX_LANES : 1 << (code - 1);
 
-            if (mcsm_port_usable(&node->ports[p]) && lanes < least)
+            if (mcsm_port_usable(&node->ports[p]) && lanes < least) {
                 least = lanes;
+            }
         }
     }
     return least;
@@ -230,14 +249,17 @@ static int route_with_lanes(mcsm_sm_t *sm, mcsm_graph_t *graph, mcsm_engine_t en
     int there = lanes_there(sm), needed, loop = find_loop(sm, graph, *tree_p, NULL, 0);
 
     sm->stats.lanes_needed = 1;
-    if (loop <= 0)
+    if (loop <= 0) {
         return loop;
+    }
     needed = mcsm_lanes_assign(graph, sm->config->multicast_sl == 0 ? *tree_p : NULL);
-    if (needed < 0)
+    if (needed < 0) {
         return needed;
+    }
     sm->stats.lanes_needed = needed;
-    if (needed <= there && needed <= MCSM_MAX_LANES)
+    if (needed <= there && needed <= MCSM_MAX_LANES) {
         return 0;
+    }
     mcsm_warn("%s routing needs %d virtual lanes to be free of deadlock, and the links have %d: "
               "up/down is used",
               mcsm_engine_name(engine), needed, there);
@@ -273,8 +295,9 @@ static void list_gates(const mcsm_sm_t *sm, borders_t *borders)
         const mcsm_border_t *border = &config->borders[i];
         const mcsm_port_t *port = border_port(sm->next, border);
 
-        if (!is_open(port))
+        if (!is_open(port)) {
             continue;
+        }
         borders->lines[borders->contract.count] = border;
         borders->gates[borders->contract.count++] = (mcsm_gate_t){
             port->node->index, port->num, border->neighbour, border->transit, border->joint};
@@ -302,20 +325,23 @@ static int borders_new(const mcsm_sm_t *sm, const mcsm_graph_t *graph, borders_t
     for (unsigned lid = 0; lid <= graph->lid_top; lid++) {
         borders->via[lid] = borders->cluster[lid] = -1;
         for (size_t i = 0; i < clusters; i++) {
-            if (!mcsm_range_has(config->neighbours[i].lids, lid))
+            if (!mcsm_range_has(config->neighbours[i].lids, lid)) {
                 continue;
+            }
             borders->cluster[lid] = i;
             borders->via[lid] = config->neighbours[i].via;
         }
     }
     for (size_t e = 0; e < borders->contract.count; e++) {
-        for (size_t f = 0; f < borders->contract.count; f++)
+        for (size_t f = 0; f < borders->contract.count; f++) {
             borders->allowed[e * borders->contract.count + f] =
                 mcsm_config_allows(config, borders->lines[e], borders->lines[f]);
+        }
     }
     for (size_t i = 0; i < clusters; i++) {
-        for (size_t k = 0; k < clusters; k++)
+        for (size_t k = 0; k < clusters; k++) {
             borders->enters[i * clusters + k] = config->neighbours[i].passes[k];
+        }
     }
     borders->contract.gates = borders->gates;
     borders->contract.via = borders->via;
@@ -333,14 +359,16 @@ static int name_excess(mcsm_sm_t *sm, const mcsm_contract_t *contract, const mcs
     bool *matrix = calloc(n * n + 1, sizeof(bool));
     int status = matrix ? mcsm_contract_matrix(graph, contract, matrix) : -ENOMEM;
 
-    for (size_t i = 0; i < n * n && status == 0; i++)
+    for (size_t i = 0; i < n * n && status == 0; i++) {
         excess += matrix[i] && !contract->allowed[i];
+    }
     free(matrix);
-    if (excess > 0 && sm->stats.excess == 0)
+    if (excess > 0 && sm->stats.excess == 0) {
         mcsm_sm_report(sm, "contract-exceeded", MCSM_LOG_WARN, 0, 0,
                        "chains lead between %zu pairs of border ports that the contract does not "
                        "allow: several clusters together may have a credit loop",
                        excess);
+    }
     sm->stats.excess = excess;
     return status;
 }
@@ -351,24 +379,28 @@ static int keep_contract(mcsm_sm_t *sm, mcsm_graph_t *graph, const mcsm_tree_t *
     borders_t borders;
     int status = borders_new(sm, graph, &borders);
 
-    if (status < 0)
+    if (status < 0) {
         return status;
+    }
     borders.contract.tree = sm->config->multicast_sl == 0 ? tree : NULL;
     result = (mcsm_contract_result_t){.broken = false};
-    if (!sm->config->contract_only_named)
+    if (!sm->config->contract_only_named) {
         status = mcsm_contract_keep(graph, &borders.contract, &result);
-    else
+    } else {
         status = name_excess(sm, &borders.contract, graph);
+    }
     borders_free(&borders);
-    if (status < 0)
+    if (status < 0) {
         return status;
-    if (result.left_out != sm->stats.left_out && result.left_out > 0)
+    }
+    if (result.left_out != sm->stats.left_out && result.left_out > 0) {
         mcsm_sm_report(sm, "left-out", MCSM_LOG_WARN, graph->sw[result.example_sw].guid, 0,
                        "%u routes from switches to LIDs of other clusters are left out, since they "
                        "would exceed the contract of the border ports; one is from 0x%016lx to LID "
                        "%u. Connect the switch upwards to a border switch, or allow more by "
                        "passes-to",
                        result.left_out, graph->sw[result.example_sw].guid, result.example_lid);
+    }
     sm->stats.left_out = result.left_out;
     return 0;
 }
@@ -376,8 +408,9 @@ static int keep_contract(mcsm_sm_t *sm, mcsm_graph_t *graph, const mcsm_tree_t *
 static bool has_transit(const mcsm_config_t *config)
 {
     for (size_t i = 0; i < config->border_count; i++) {
-        if (config->borders[i].transit)
+        if (config->borders[i].transit) {
             return true;
+        }
     }
     return false;
 }
@@ -387,15 +420,19 @@ static int compute(mcsm_sm_t *sm, mcsm_graph_t *graph, mcsm_tree_t **tree_p)
     mcsm_engine_t engine = sm->config->engine;
     int status, circle[8];
 
-    if (engine == MCSM_ENGINE_AUTO)
+    if (engine == MCSM_ENGINE_AUTO) {
         engine = has_transit(sm->config) ? MCSM_ENGINE_UPDN : MCSM_ENGINE_LASH;
+    }
     status = route_and_grow(sm, graph, engine, tree_p);
-    if (status == 0 && (engine == MCSM_ENGINE_LASH || engine == MCSM_ENGINE_TORUS))
+    if (status == 0 && (engine == MCSM_ENGINE_LASH || engine == MCSM_ENGINE_TORUS)) {
         status = route_with_lanes(sm, graph, engine, tree_p);
-    if (status == 0 && engine == MCSM_ENGINE_UPDN && has_transit(sm->config))
+    }
+    if (status == 0 && engine == MCSM_ENGINE_UPDN && has_transit(sm->config)) {
         status = keep_contract(sm, graph, *tree_p);
-    if (status == 0)
+    }
+    if (status == 0) {
         report_loop(sm, graph, circle, find_loop(sm, graph, *tree_p, circle, 8));
+    }
     return status;
 }
 
@@ -410,12 +447,14 @@ int mcsm_sm_route(mcsm_sm_t *sm)
         mcsm_node_t *node = sm->next->switches[i];
 
         status = mcsm_fabric_tables(node, graph->lid_top, sm->config->mlids);
-        if (status == 0)
+        if (status == 0) {
             memset(node->lft, MCSM_DROP, node->lft_size);
+        }
         graph->sw[i].lft = node->lft;
     }
-    if (status == 0)
+    if (status == 0) {
         status = compute(sm, graph, &tree);
+    }
     if (status < 0) {
         mcsm_error("out of memory: routes stay as they are");
         mcsm_graph_free(graph);
@@ -442,8 +481,9 @@ uint8_t mcsm_sm_lane(const mcsm_sm_t *sm, const mcsm_port_t *a, const mcsm_port_
     int from = switch_of(a), to = b ? switch_of(b) : -1;
 
     if (sm->graph == NULL || from < 0 || to < 0 || from >= sm->graph->count ||
-        to >= sm->graph->count)
+        to >= sm->graph->count) {
         return 0;
+    }
     return mcsm_lane(sm->graph, from, to);
 }
 
@@ -469,8 +509,9 @@ static void add_leaf(leaves_t *leaves, int sw, uint8_t port)
         size_t room = leaves->room ? leaves->room * 2 : 64;
         mcsm_leaf_t *more = realloc(leaves->list, room * sizeof(*more));
 
-        if (more == NULL)
+        if (more == NULL) {
             return;
+        }
         leaves->list = more;
         leaves->room = room;
     }
@@ -483,15 +524,17 @@ static void add_member(void *arg, uint64_t port_guid, bool receives)
     leaves_t *leaves = arg;
     const mcsm_port_t *port = mcsm_fabric_find_port(leaves->fabric, port_guid);
 
-    if (port == NULL)
+    if (port == NULL) {
         return;
-    if (port->node->sw && !leaves->graph->sw[port->node->index].bare)
+    }
+    if (port->node->sw && !leaves->graph->sw[port->node->index].bare) {
         add_leaf(leaves, port->node->index, receives ? 0 : MCSM_NO_PORT);
-    else if (port->node->sw)
+    } else if (port->node->sw) {
         mcsm_debug("%s (0x%016lx) is a member of a group, and has no hosts: it receives nothing",
                    port->node->desc, port->node->guid);
-    else if (mcsm_port_usable(port) && port->peer->node->sw)
+    } else if (mcsm_port_usable(port) && port->peer->node->sw) {
         add_leaf(leaves, port->peer->node->index, receives ? port->peer->num : MCSM_NO_PORT);
+    }
 }
 
 static void add_joints(const mcsm_sm_t *sm, leaves_t *leaves)
@@ -500,8 +543,9 @@ static void add_joints(const mcsm_sm_t *sm, leaves_t *leaves)
         const mcsm_border_t *border = &sm->config->borders[i];
         const mcsm_port_t *port = border_port(leaves->fabric, border);
 
-        if (border->joint && is_open(port))
+        if (border->joint && is_open(port)) {
             add_leaf(leaves, port->node->index, border->port);
+        }
     }
 }
 
@@ -511,8 +555,10 @@ static void store(const mcsm_fabric_t *fabric, unsigned mlids, unsigned index, u
         mcsm_node_t *node = fabric->switches[i];
 
         /* After a sweep that gave no LIDs there are no tables. */
-        for (int position = 0; node->mft != NULL && position < mcsm_mft_positions(node); position++)
+        for (int position = 0; node->mft != NULL && position < mcsm_mft_positions(node);
+             position++) {
             node->mft[position * mlids + index] = ports[i][position / 4] >> position % 4 * 16;
+        }
     }
 }
 
@@ -530,14 +576,17 @@ void mcsm_sm_multicast_tables(mcsm_sm_t *sm)
     add_joints(sm, &leaves);
     joints = leaves.count;
     mcsm_tree_cut(sm->tree, leaves.list, joints, ports);
-    for (unsigned i = 0; i < sm->config->mlids; i++)
+    for (unsigned i = 0; i < sm->config->mlids; i++) {
         store(fabric, sm->config->mlids, i, ports);
+    }
     for (unsigned i = 0; i < sm->config->mlids; i++) {
         leaves.count = joints;
-        if (sm->events.members != NULL)
+        if (sm->events.members != NULL) {
             sm->events.members(sm->events.arg, MCSM_MLID_MIN + i, add_member, &leaves);
-        if (leaves.count == joints)
+        }
+        if (leaves.count == joints) {
             continue;
+        }
         mcsm_tree_cut(sm->tree, leaves.list, leaves.count, ports);
         store(fabric, sm->config->mlids, i, ports);
     }

@@ -11,12 +11,14 @@ void mcsm_sm_set_done(void *arg, void *arg2, const uint8_t *mad, unsigned status
     mcsm_sm_t *sm = arg;
     mcsm_port_t *port = arg2;
 
-    if (mad != NULL)
+    if (mad != NULL) {
         return;
+    }
     sm->stats.failed_sets++;
     sm->sweep.incomplete = true;
-    if (port == NULL)
+    if (port == NULL) {
         return;
+    }
     port->failed = true;
     mcsm_warn("port %u of 0x%016lx (%s) %s; it is tried again with the next sweep", port->num,
               port->node->guid, port->node->desc,
@@ -92,23 +94,28 @@ static void plan_link(const mcsm_sm_t *sm, const mcsm_port_t *port, uint8_t *inf
     uint8_t vls = least(config->max_op_vls, least(mcsm_hi(port->info, MCSM_PI_VL_CAP_HI),
                                                   mcsm_hi(peer, MCSM_PI_VL_CAP_HI)));
 
-    if (mtu >= 1)
+    if (mtu >= 1) {
         mcsm_put_hi(info, MCSM_PI_MTU_HI, mtu);
-    if (vls >= 1)
+    }
+    if (vls >= 1) {
         mcsm_put_hi(info, MCSM_PI_OPER_VLS_HI, vls);
+    }
     if (port->node->sw) {
         bool leaf = port->peer != NULL && !port->peer->node->sw;
 
         info[MCSM_PI_HOQ] = (info[MCSM_PI_HOQ] & 0xe0) |
                             (leaf ? config->leaf_head_of_queue_life : config->head_of_queue_life);
         info[MCSM_PI_OPER_VLS_HI] &= ~MCSM_PI_FILTERS;
-        if (port->enforce)
+        if (port->enforce) {
             info[MCSM_PI_OPER_VLS_HI] |= MCSM_PI_ENFORCE_PKEYS;
+        }
     }
-    if (config->set_vlarb)
+    if (config->set_vlarb) {
         info[MCSM_PI_VL_HIGH_LIMIT] = config->vlarb_high_limit;
-    if (port->node->sw)
+    }
+    if (port->node->sw) {
         mcsm_put64(info, MCSM_PI_MKEY, 0);
+    }
 }
 
 static bool has_link(const mcsm_port_t *port)
@@ -123,14 +130,17 @@ static void plan_port(mcsm_sm_t *sm, mcsm_port_t *port)
     const mcsm_config_t *config = sm->config;
     uint8_t info[64];
 
-    if (!port->known || (end && port->lid == 0))
+    if (!port->known || (end && port->lid == 0)) {
         return;
+    }
     memcpy(info, port->info, sizeof(info));
-    if (has_link(port))
+    if (has_link(port)) {
         plan_link(sm, port, info);
+    }
     write = memcmp(info, port->info, sizeof(info)) != 0;
-    if (end)
+    if (end) {
         write |= plan_end_port(sm, port, info);
+    }
     leave_states(info);
     if (config->link_width != 0 && has_link(port)) {
         uint8_t width = config->link_width & port->info[MCSM_PI_WIDTH_SUPPORTED];
@@ -138,8 +148,9 @@ static void plan_port(mcsm_sm_t *sm, mcsm_port_t *port)
         write |= width != 0 && width != port->info[MCSM_PI_WIDTH_ENABLED];
         info[MCSM_PI_WIDTH_ENABLED] = width;
     }
-    if (write)
+    if (write) {
         set_port(sm, port, info, got_port);
+    }
 }
 
 /* ---- service levels and virtual lanes ---- */
@@ -155,10 +166,11 @@ static bool needs_lanes(const mcsm_sm_t *sm, const mcsm_port_t *port)
  * packets were not checked for circles. */
 static void lanes_map(const mcsm_sm_t *sm, int lanes, uint8_t map[16])
 {
-    for (int sl = 0; sl < 16; sl++)
-        map[sl] = sm->config->set_sl2vl || lanes == 1 ? sm->config->sl2vl[sl]
-                  : sl < lanes                        ? sl
-                                                      : 15;
+    for (int sl = 0; sl < 16; sl++) {
+        map[sl] = sm->config->set_sl2vl || lanes == 1 ? sm->config->sl2vl[sl] :
+                  sl < lanes                          ? sl :
+                                                        15;
+    }
 }
 
 static void plan_sl2vl(mcsm_sm_t *sm, mcsm_port_t *port, int lanes)
@@ -169,8 +181,9 @@ static void plan_sl2vl(mcsm_sm_t *sm, mcsm_port_t *port, int lanes)
     int inputs = port->node->sw ? port->node->nports : 0;
 
     lanes_map(sm, lanes, map);
-    for (int i = 0; i < 8; i++)
+    for (int i = 0; i < 8; i++) {
         body[i] = map[2 * i] << 4 | map[2 * i + 1];
+    }
     for (int in = 0; in <= inputs; in++) {
         uint32_t mod = port->node->sw ? (uint32_t)in << 8 | port->num : 0;
 
@@ -187,12 +200,14 @@ static void plan_vlarb(mcsm_sm_t *sm, mcsm_port_t *port)
 
     memcpy(low, config->vlarb_low, sizeof(config->vlarb_low));
     memcpy(high, config->vlarb_high, sizeof(config->vlarb_high));
-    if (port->info[MCSM_PI_ARB_LOW_CAP] > 0)
+    if (port->info[MCSM_PI_ARB_LOW_CAP] > 0) {
         mcsm_smp(sm->mads, &path, MCSM_SET, MCSM_VLARB, 1 << 16 | number, low, mcsm_sm_set_done, sm,
                  port);
-    if (port->info[MCSM_PI_ARB_HIGH_CAP] > 0)
+    }
+    if (port->info[MCSM_PI_ARB_HIGH_CAP] > 0) {
         mcsm_smp(sm->mads, &path, MCSM_SET, MCSM_VLARB, 3 << 16 | number, high, mcsm_sm_set_done,
                  sm, port);
+    }
 }
 
 void mcsm_sm_ports(mcsm_sm_t *sm)
@@ -203,8 +218,9 @@ void mcsm_sm_ports(mcsm_sm_t *sm)
     HASH_ITER(hh, sm->next->nodes, node, next)
     {
         for (int i = 1; i <= node->nports && !node->sw; i++) {
-            if (node->ports[i].known)
+            if (node->ports[i].known) {
                 mcsm_sm_plan_pkeys(sm, &node->ports[i]);
+            }
         }
     }
     HASH_ITER(hh, sm->next->nodes, node, next)
@@ -213,12 +229,15 @@ void mcsm_sm_ports(mcsm_sm_t *sm)
             mcsm_port_t *port = &node->ports[i];
 
             plan_port(sm, port);
-            if (!needs_lanes(sm, port))
+            if (!needs_lanes(sm, port)) {
                 continue;
-            if (sm->config->set_sl2vl)
+            }
+            if (sm->config->set_sl2vl) {
                 plan_sl2vl(sm, port, 1);
-            if (sm->config->set_vlarb)
+            }
+            if (sm->config->set_vlarb) {
                 plan_vlarb(sm, port);
+            }
         }
     }
 }
@@ -237,22 +256,26 @@ void mcsm_sm_set_lanes(mcsm_sm_t *sm)
             uint8_t info[64], sl;
 
             if (!sm->config->set_sl2vl && (changed || (lanes > 1 && needs_lanes(sm, port))) &&
-                has_link(port))
+                has_link(port)) {
                 plan_sl2vl(sm, port, lanes);
-            if (!mcsm_is_end_port(port) || !port->known || port->lid == 0)
+            }
+            if (!mcsm_is_end_port(port) || !port->known || port->lid == 0) {
                 continue;
+            }
             sl = mcsm_sm_lane(sm, port, sm->next->own_port);
-            if (mcsm_lo(port->info, MCSM_PI_MTU_HI) == sl)
+            if (mcsm_lo(port->info, MCSM_PI_MTU_HI) == sl) {
                 continue;
+            }
             memcpy(info, port->info, sizeof(info));
             mcsm_put_lo(info, MCSM_PI_MTU_HI, sl);
             leave_states(info);
             set_port(sm, port, info, got_port);
         }
     }
-    if (changed)
+    if (changed) {
         mcsm_info("the routes use %d lane%s: %s%d switches", lanes, lanes > 1 ? "s" : "",
                   "SL2VL tables are set in ", sm->next->switch_count);
+    }
     sm->lanes_set = lanes;
 }
 
@@ -265,22 +288,26 @@ static void got_state(void *arg, void *arg2, const uint8_t *mad, unsigned status
     mcsm_port_t *port = arg2;
     mcsm_sm_t *sm = arg;
 
-    if (mad != NULL)
+    if (mad != NULL) {
         port->state = mcsm_lo(mad + MCSM_SMP_BODY, MCSM_PI_STATE_LO);
-    else if (!port->border)
+    } else if (!port->border) {
         mcsm_sm_set_done(arg, arg2, mad, status);
-    if (port->border && port->state != MCSM_STATE_ACTIVE)
+    }
+    if (port->border && port->state != MCSM_STATE_ACTIVE) {
         mcsm_debug("%s: border port 0x%016lx/%u waits for the other side", sm->config->name,
                    port->node->guid, port->num);
+    }
 }
 
 /* Ends without a LID stay as they are, and their links too. */
 static bool may_go_up(const mcsm_port_t *port)
 {
-    if (!has_link(port) || port->failed)
+    if (!has_link(port) || port->failed) {
         return false;
-    if (mcsm_is_end_port(port) && port->lid == 0)
+    }
+    if (mcsm_is_end_port(port) && port->lid == 0) {
         return false;
+    }
     return port->border || !mcsm_is_end_port(port->peer) || port->peer->lid != 0;
 }
 
@@ -295,8 +322,9 @@ void mcsm_sm_set_link_state(mcsm_sm_t *sm, uint8_t state)
         for (int i = 1; i <= node->nports; i++) {
             mcsm_port_t *port = &node->ports[i];
 
-            if (!may_go_up(port) || port->state != state - 1)
+            if (!may_go_up(port) || port->state != state - 1) {
                 continue;
+            }
             memcpy(info, port->info, sizeof(info));
             leave_states(info);
             mcsm_put_lo(info, MCSM_PI_STATE_LO, state);

@@ -15,16 +15,18 @@ mcsm_sm_t *mcsm_sm_new(const mcsm_config_t *config, mcsm_mads_t *mads, uint64_t 
 {
     mcsm_sm_t *sm = calloc(1, sizeof(*sm));
 
-    if (sm == NULL)
+    if (sm == NULL) {
         return NULL;
+    }
     sm->config = config;
     sm->mads = mads;
     sm->own_guid = own_guid;
     mcsm_election_start(&sm->election);
     sm->sweep.wanted = true;
     sm->lanes_set = 1;
-    if (events != NULL)
+    if (events != NULL) {
         sm->events = *events;
+    }
     sm->fabric = mcsm_fabric_new();
     sm->lids = mcsm_lids_new(config);
     if (sm->fabric == NULL || sm->lids == NULL) {
@@ -37,8 +39,9 @@ mcsm_sm_t *mcsm_sm_new(const mcsm_config_t *config, mcsm_mads_t *mads, uint64_t 
 
 void mcsm_sm_free(mcsm_sm_t *sm)
 {
-    if (sm == NULL)
+    if (sm == NULL) {
         return;
+    }
     mcsm_election_end(&sm->election);
     while (sm->drained != NULL) {
         mcsm_drained_t *drained = sm->drained;
@@ -65,8 +68,9 @@ void mcsm_sm_report(mcsm_sm_t *sm, const char *name, mcsm_log_level_t level, uin
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
     mcsm_log(level, "%s", text);
-    if (sm->events.event != NULL)
+    if (sm->events.event != NULL) {
         sm->events.event(sm->events.arg, &event);
+    }
 }
 
 void mcsm_sm_sweep(mcsm_sm_t *sm)
@@ -84,17 +88,21 @@ int mcsm_sm_drain(mcsm_sm_t *sm, uint64_t guid, uint8_t port, bool drain)
     const mcsm_node_t *node = mcsm_fabric_find(sm->fabric, guid);
     mcsm_drained_t **at = &sm->drained, *found;
 
-    if (drain && (node == NULL || port > node->nports))
+    if (drain && (node == NULL || port > node->nports)) {
         return -ENOENT;
-    while (*at != NULL && ((*at)->guid != guid || (*at)->port != port))
+    }
+    while (*at != NULL && ((*at)->guid != guid || (*at)->port != port)) {
         at = &(*at)->next;
+    }
     found = *at;
-    if (!drain && found == NULL)
+    if (!drain && found == NULL) {
         return -ENOENT;
+    }
     if (drain && found == NULL) {
         found = calloc(1, sizeof(*found));
-        if (found == NULL)
+        if (found == NULL) {
             return -ENOMEM;
+        }
         *found = (mcsm_drained_t){sm->drained, guid, port};
         sm->drained = found;
     } else if (!drain) {
@@ -110,13 +118,14 @@ void mcsm_sm_receive(mcsm_sm_t *sm, const mcsm_addr_t *from, const uint8_t *mad)
     uint8_t method = mad[MCSM_MAD_METHOD];
     uint16_t attr = mcsm_get16(mad, MCSM_MAD_ATTR);
 
-    if (method == MCSM_TRAP && attr == MCSM_NOTICE)
+    if (method == MCSM_TRAP && attr == MCSM_NOTICE) {
         mcsm_sm_trap(sm, from, mad);
-    else if ((method == MCSM_GET || method == MCSM_SET) && attr == MCSM_SM_INFO)
+    } else if ((method == MCSM_GET || method == MCSM_SET) && attr == MCSM_SM_INFO) {
         mcsm_election_receive(sm, from, mad);
-    else
+    } else {
         mcsm_debug("SMP with method 0x%02x, attribute 0x%02x from LID %u is ignored", method, attr,
                    from->lid);
+    }
 }
 
 /* ---- the end of a heavy sweep ---- */
@@ -134,12 +143,14 @@ static void report_end_ports(mcsm_sm_t *sm, const mcsm_fabric_t *in, const mcsm_
             const mcsm_node_t *other = mcsm_fabric_find(not_in, node->guid);
 
             if (port->lid == 0 || port->guid == 0 ||
-                (other != NULL && i <= other->nports && other->ports[i].lid != 0))
+                (other != NULL && i <= other->nports && other->ports[i].lid != 0)) {
                 continue;
+            }
             mcsm_info("0x%016lx (%s) LID %u %s", port->guid, node->desc, port->lid,
                       there ? "is reachable" : "is gone");
-            if (sm->events.end_port != NULL)
+            if (sm->events.end_port != NULL) {
                 sm->events.end_port(sm->events.arg, port->guid, there);
+            }
         }
     }
 }
@@ -177,8 +188,9 @@ static void end_sweep(mcsm_sm_t *sm, uint64_t now)
     sm->sweep.retry_at = sm->sweep.incomplete ? now + (wait < RETRY_LAST ? wait : RETRY_LAST) : 0;
     sm->sweep.next_light = now + sm->config->sweep_interval * 1000ULL;
     sm->sweep.next_poll = now + sm->config->standby_interval * 1000ULL;
-    if (sm->events.swept != NULL)
+    if (sm->events.swept != NULL) {
         sm->events.swept(sm->events.arg);
+    }
 }
 
 /* ---- phases ---- */
@@ -188,8 +200,9 @@ static bool start_ports(mcsm_sm_t *sm)
     int without = mcsm_lids_assign(sm->lids, sm->next);
 
     sm->stats.without_lid = without > 0 ? without : 0;
-    if (without < 0)
+    if (without < 0) {
         return false;
+    }
     if (sm->next->own_port->lid == 0) {
         mcsm_error("the manager's own port has no LID, so that nothing can be set up");
         return false;
@@ -214,15 +227,18 @@ static mcsm_phase_t next_phase(mcsm_sm_t *sm, uint64_t now)
         mcsm_election_ask(sm);
         return MCSM_PHASE_MANAGERS;
     case MCSM_PHASE_MANAGERS:
-        if (!mcsm_election_may_be_master(sm))
+        if (!mcsm_election_may_be_master(sm)) {
             break;
+        }
         mcsm_sm_set_state(sm, MCSM_SM_MASTER_STATE);
-        if (!start_ports(sm))
+        if (!start_ports(sm)) {
             break;
+        }
         return MCSM_PHASE_PORTS;
     case MCSM_PHASE_PORTS:
-        if (mcsm_sm_route(sm) < 0)
+        if (mcsm_sm_route(sm) < 0) {
             break;
+        }
         mcsm_sm_set_lanes(sm);
         mcsm_sm_multicast_tables(sm);
         mcsm_sm_write_tables(sm);
@@ -234,8 +250,9 @@ static mcsm_phase_t next_phase(mcsm_sm_t *sm, uint64_t now)
         mcsm_sm_set_link_state(sm, MCSM_STATE_ACTIVE);
         return MCSM_PHASE_ACTIVATE;
     case MCSM_PHASE_ACTIVATE:
-        if (sm->next != NULL)
+        if (sm->next != NULL) {
             end_sweep(sm, now);
+        }
         return MCSM_PHASE_IDLE;
     case MCSM_PHASE_LIGHT:
         mcsm_election_looked(sm);
@@ -248,8 +265,9 @@ static mcsm_phase_t next_phase(mcsm_sm_t *sm, uint64_t now)
     default:
         return MCSM_PHASE_IDLE;
     }
-    if (sm->next != NULL)
+    if (sm->next != NULL) {
         end_sweep(sm, now);
+    }
     return MCSM_PHASE_IDLE;
 }
 
@@ -258,8 +276,9 @@ static mcsm_phase_t start_multicast(mcsm_sm_t *sm)
     sm->sweep.multicast = false;
     mcsm_sm_multicast_tables(sm);
     for (int i = 0; i < sm->fabric->switch_count; i++) {
-        if (sm->fabric->switches[i]->mft != NULL)
+        if (sm->fabric->switches[i]->mft != NULL) {
             mcsm_sm_write_mft(sm, sm->fabric->switches[i]);
+        }
     }
     return MCSM_PHASE_MULTICAST;
 }
@@ -278,8 +297,9 @@ static mcsm_phase_t leave_idle(mcsm_sm_t *sm, uint64_t now)
         mcsm_sm_discover(sm);
         return sm->next ? MCSM_PHASE_DISCOVER : MCSM_PHASE_IDLE;
     }
-    if (master && sm->sweep.multicast)
+    if (master && sm->sweep.multicast) {
         return start_multicast(sm);
+    }
     if (master && sm->config->sweep_interval > 0 && now >= sm->sweep.next_light) {
         sm->sweep.next_light = now + sm->config->sweep_interval * 1000ULL;
         mcsm_sm_light(sm);
@@ -300,7 +320,8 @@ void mcsm_sm_run(mcsm_sm_t *sm, uint64_t now)
         mcsm_phase_t was = sm->sweep.phase;
 
         sm->sweep.phase = was == MCSM_PHASE_IDLE ? leave_idle(sm, now) : next_phase(sm, now);
-        if (was == MCSM_PHASE_IDLE && sm->sweep.phase == MCSM_PHASE_IDLE)
+        if (was == MCSM_PHASE_IDLE && sm->sweep.phase == MCSM_PHASE_IDLE) {
             return;
+        }
     }
 }

@@ -16,22 +16,26 @@ static void got_lft(void *arg, void *arg2, const uint8_t *mad, unsigned status)
         return;
     }
     block = mcsm_get32(mad, MCSM_MAD_MOD);
-    if ((block + 1) * 64 <= node->lft_known_size)
+    if ((block + 1) * 64 <= node->lft_known_size) {
         memcpy(node->lft_known + block * 64, node->lft + block * 64, 64);
+    }
 }
 
 static int make_known(mcsm_node_t *node)
 {
     uint8_t *more;
 
-    if (node->lft_known_size >= node->lft_size)
+    if (node->lft_known_size >= node->lft_size) {
         return 0;
+    }
     more = realloc(node->lft_known, node->lft_size);
-    if (more == NULL)
+    if (more == NULL) {
         return -ENOMEM;
+    }
     /* A block that was never written differs from any wanted block. */
-    for (unsigned i = node->lft_known_size; i < node->lft_size; i++)
+    for (unsigned i = node->lft_known_size; i < node->lft_size; i++) {
         more[i] = ~node->lft[i];
+    }
     node->lft_known = more;
     node->lft_known_size = node->lft_size;
     return 0;
@@ -42,8 +46,9 @@ static void write_lft(mcsm_sm_t *sm, mcsm_node_t *node)
     for (unsigned block = 0; block * 64 < node->lft_size; block++) {
         const uint8_t *wanted = node->lft + block * 64;
 
-        if (node->lft_valid && memcmp(wanted, node->lft_known + block * 64, 64) == 0)
+        if (node->lft_valid && memcmp(wanted, node->lft_known + block * 64, 64) == 0) {
             continue;
+        }
         sm->stats.lft_blocks++;
         mcsm_smp(sm->mads, &node->path, MCSM_SET, MCSM_LFT, block, wanted, got_lft, sm, node);
     }
@@ -64,9 +69,10 @@ static void got_mft(void *arg, void *arg2, const uint8_t *mad, unsigned status)
     mod = mcsm_get32(mad, MCSM_MAD_MOD);
     position = mod >> 28;
     block = mod & 0x1ff;
-    if ((int)position < mcsm_mft_positions(node) && (block + 1) * 32 <= sm->config->mlids)
+    if ((int)position < mcsm_mft_positions(node) && (block + 1) * 32 <= sm->config->mlids) {
         memcpy(node->mft_known + position * sm->config->mlids + block * 32,
                node->mft + position * sm->config->mlids + block * 32, 64);
+    }
 }
 
 void mcsm_sm_write_mft(mcsm_sm_t *sm, mcsm_node_t *node)
@@ -80,10 +86,12 @@ void mcsm_sm_write_mft(mcsm_sm_t *sm, mcsm_node_t *node)
             uint32_t mod = (uint32_t)position << 28 | block;
 
             if (node->mft_valid &&
-                memcmp(wanted, node->mft_known + position * mlids + block * 32, 64) == 0)
+                memcmp(wanted, node->mft_known + position * mlids + block * 32, 64) == 0) {
                 continue;
-            for (int i = 0; i < 32; i++)
+            }
+            for (int i = 0; i < 32; i++) {
                 mcsm_put16(body, 2 * i, wanted[i]);
+            }
             sm->stats.mft_blocks++;
             mcsm_smp(sm->mads, &node->path, MCSM_SET, MCSM_MFT, mod, body, got_mft, sm, node);
         }
@@ -112,11 +120,13 @@ static void write_switch_info(mcsm_sm_t *sm, mcsm_node_t *node)
 
     memcpy(info, node->sw_info, sizeof(info));
     mcsm_put16(info, MCSM_SI_LFT_TOP, top);
-    if (mcsm_get32(node->ports[0].info, MCSM_PI_CAPABILITY) & MCSM_CAP_MFT_TOP)
+    if (mcsm_get32(node->ports[0].info, MCSM_PI_CAPABILITY) & MCSM_CAP_MFT_TOP) {
         mcsm_put16(info, MCSM_SI_MFT_TOP, MCSM_MLID_MIN + (mlids < cap ? mlids : cap) - 1);
+    }
     info[MCSM_SI_LIFE] = (info[MCSM_SI_LIFE] & 3) | life | (node->sw_info[MCSM_SI_LIFE] & 4);
-    if (memcmp(info, node->sw_info, sizeof(info)) == 0 && !(info[MCSM_SI_LIFE] & 4))
+    if (memcmp(info, node->sw_info, sizeof(info)) == 0 && !(info[MCSM_SI_LIFE] & 4)) {
         return;
+    }
     mcsm_smp(sm->mads, &node->path, MCSM_SET, MCSM_SWITCH_INFO, 0, info, got_switch, sm, node);
 }
 
@@ -124,8 +134,9 @@ static void write_switch_info(mcsm_sm_t *sm, mcsm_node_t *node)
 static void notice_restart(mcsm_node_t *node)
 {
     if (mcsm_get16(node->ports[0].info, MCSM_PI_SM_LID) == 0 ||
-        mcsm_get16(node->sw_info, MCSM_SI_LFT_TOP) == 0)
+        mcsm_get16(node->sw_info, MCSM_SI_LFT_TOP) == 0) {
         node->lft_valid = node->mft_valid = false;
+    }
 }
 
 void mcsm_sm_write_tables(mcsm_sm_t *sm)
@@ -133,20 +144,24 @@ void mcsm_sm_write_tables(mcsm_sm_t *sm)
     for (int i = 0; i < sm->next->switch_count; i++) {
         mcsm_node_t *node = sm->next->switches[i];
 
-        if (node->sw_info[MCSM_SI_LFT_CAP] == 0 && node->sw_info[1] == 0)
+        if (node->sw_info[MCSM_SI_LFT_CAP] == 0 && node->sw_info[1] == 0) {
             continue; /* it never answered */
-        if (mcsm_get16(node->sw_info, MCSM_SI_LFT_CAP) <= sm->graph->lid_top)
+        }
+        if (mcsm_get16(node->sw_info, MCSM_SI_LFT_CAP) <= sm->graph->lid_top) {
             mcsm_error("0x%016lx (%s) has room for %u LIDs, and %u are needed", node->guid,
                        node->desc, mcsm_get16(node->sw_info, MCSM_SI_LFT_CAP),
                        sm->graph->lid_top + 1);
-        if (mcsm_get16(node->sw_info, MCSM_SI_MFT_CAP) < sm->config->mlids)
+        }
+        if (mcsm_get16(node->sw_info, MCSM_SI_MFT_CAP) < sm->config->mlids) {
             mcsm_error("0x%016lx (%s) has room for %u MLIDs, and mlids = %u: groups with a higher "
                        "MLID do not pass it. Lower mlids in all clusters",
                        node->guid, node->desc, mcsm_get16(node->sw_info, MCSM_SI_MFT_CAP),
                        sm->config->mlids);
+        }
         notice_restart(node);
-        if (sm->sweep.distrust)
+        if (sm->sweep.distrust) {
             node->lft_valid = node->mft_valid = false;
+        }
         if (make_known(node) < 0) {
             sm->sweep.incomplete = true;
             continue;

@@ -44,15 +44,15 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#define GFI_NAME "glex"
+#define GFI_NAME        "glex"
 #define GFI_DOMAIN_NAME "glex-gni0"
-#define GFI_PROTOCOL (0x676c6578u | 1u << 31) /* "glex", and the bit of protocols of providers */
-#define GFI_IOV_LIMIT 4
+#define GFI_PROTOCOL    (0x676c6578u | 1u << 31) /* "glex", and the bit of protocols of providers */
+#define GFI_IOV_LIMIT   4
 /* Bits of mr_mode, flags of registration and a model of progress, whose names newer versions of
  * libfabric warn of, or older or newer ones lack */
-#define GFI_MR_BASIC    (1 << 0)
-#define GFI_MR_SCALABLE (1 << 1)
-#define GFI_MR_FLAGS    ((uint64_t)(FI_HMEM_HOST_ALLOC | FI_RMA_EVENT))
+#define GFI_MR_BASIC                 (1 << 0)
+#define GFI_MR_SCALABLE              (1 << 1)
+#define GFI_MR_FLAGS                 ((uint64_t)(FI_HMEM_HOST_ALLOC | FI_RMA_EVENT))
 #define GFI_PROGRESS_CONTROL_UNIFIED ((enum fi_progress)3)
 /* A registration of UCT has less than 4 GiB */
 #define GFI_MAX_MSG_SIZE ((size_t)0xffff0000)
@@ -70,12 +70,12 @@ extern struct fi_provider gfi_provider;
 
 /** Values of FI_GLEX_*, read when the provider is loaded. fi_glex(7) describes them. */
 struct gfi_params {
-    char  *transport;
+    char *transport;
     size_t eager_size;
     size_t tx_size, rx_size;
     size_t unexpected_size;
     size_t share_size;
-    int    rendezvous_get;
+    int rendezvous_get;
 };
 extern struct gfi_params gfi_params;
 
@@ -84,7 +84,7 @@ struct gfi_op;
 
 struct gfi_fabric {
     struct fid_fabric fid;
-    unsigned refs;             /* by gfi_ref_get() and gfi_ref_put() */
+    unsigned refs; /* by gfi_ref_get() and gfi_ref_put() */
 };
 
 /** Numbers to 64-bit values, by open addressing (gfi_map.c). */
@@ -99,54 +99,54 @@ struct gfi_domain {
     struct gfi_fabric *fabric;
     struct gfi_uct uct;
     pthread_mutex_t lock;
-    bool threads;              /* the lock is taken: gfi_domain_needs_lock() */
+    bool threads; /* the lock is taken: gfi_domain_needs_lock() */
     int mr_mode;
-    unsigned refs;             /* objects opened on the domain */
+    unsigned refs; /* objects opened on the domain */
 
-    bool due;                  /* gfi_progress() has more to do than to poll the NIC */
-    unsigned until_watch;      /* progress calls until the next check of peers */
-    uint64_t watch_next;       /* ms */
+    bool due;             /* gfi_progress() has more to do than to poll the NIC */
+    unsigned until_watch; /* progress calls until the next check of peers */
+    uint64_t watch_next;  /* ms */
     uint32_t watch_hand;
 
-    struct gfi_peer **peers;   /* by number */
+    struct gfi_peer **peers; /* by number */
     uint32_t num_peers, max_peers;
     struct gfi_map peer_by_addr; /* hash of the address -> number of the first such peer */
-    struct gfi_list due_peers; /* have messages or operations that could not be sent */
-    struct gfi_list due_ops;   /* are to be tried again */
-    struct gfi_list draining;  /* peers that have failed, whose messages may still arrive */
-    unsigned drain_rounds;     /* calls in which the NIC found something, since the last failure */
+    struct gfi_list due_peers;   /* have messages or operations that could not be sent */
+    struct gfi_list due_ops;     /* are to be tried again */
+    struct gfi_list draining;    /* peers that have failed, whose messages may still arrive */
+    unsigned drain_rounds; /* calls in which the NIC found something, since the last failure */
 
-    int rouse_fd;              /* eventfd in all wait sets, or -1 */
-    bool roused;               /* it is signaled */
+    int rouse_fd; /* eventfd in all wait sets, or -1 */
+    bool roused;  /* it is signaled */
 
     struct gfi_ep *eps[GFI_MAX_EPS];
     unsigned next_ep;
 
-    struct gfi_op **ops;       /* by index; unused entries are linked */
+    struct gfi_op **ops; /* by index; unused entries are linked */
     uint32_t num_ops;
     struct gfi_list free_ops;
-    struct gfi_addr addr;      /* of the domain: ep is 0 */
+    struct gfi_addr addr; /* of the domain: ep is 0 */
 
-    size_t eager_size;         /* longest message that is sent at once */
-    size_t short_size;         /* longest payload of am_short */
-    size_t atomic_size;        /* bytes of the operands of one atomic operation */
-    struct gfi_peer *helped;   /* whose messages this side writes parts of (proto/gfi_share.c) */
-    unsigned num_helps;        /* such messages */
+    size_t eager_size;       /* longest message that is sent at once */
+    size_t short_size;       /* longest payload of am_short */
+    size_t atomic_size;      /* bytes of the operands of one atomic operation */
+    struct gfi_peer *helped; /* whose messages this side writes parts of (proto/gfi_share.c) */
+    unsigned num_helps;      /* such messages */
 
-    size_t unexpected;         /* bytes of unexpected messages */
-    bool pressed;              /* PRESSURE was sent to peers */
+    size_t unexpected; /* bytes of unexpected messages */
+    bool pressed;      /* PRESSURE was sent to peers */
 
-    struct gfi_map mrs;        /* key -> gfi_mr */
-    uint64_t events;           /* FI_REMOTE_READ, FI_REMOTE_WRITE: endpoints count such accesses */
+    struct gfi_map mrs; /* key -> gfi_mr */
+    uint64_t events;    /* FI_REMOTE_READ, FI_REMOTE_WRITE: endpoints count such accesses */
     uint64_t next_key;
 };
 
 struct gfi_av_entry {
-    struct gfi_peer *peer;     /* NULL: not in use, or not reachable */
-    uint64_t header;           /* the endpoint, in the header's place */
-    uint64_t source;           /* as messages from there are matched */
+    struct gfi_peer *peer; /* NULL: not in use, or not reachable */
+    uint64_t header;       /* the endpoint, in the header's place */
+    uint64_t source;       /* as messages from there are matched */
     fi_addr_t next_free;
-    bool has_twin;             /* another entry may have the same source */
+    bool has_twin; /* another entry may have the same source */
 };
 
 struct gfi_av {
@@ -156,7 +156,7 @@ struct gfi_av {
     size_t count, size;
     fi_addr_t free;
     struct gfi_map by_source;
-    struct gfi_eq *eq;         /* insertions are reported there */
+    struct gfi_eq *eq; /* insertions are reported there */
     uint64_t flags;
     unsigned refs;
 };
@@ -181,8 +181,8 @@ struct gfi_cq {
     uint32_t limit;            /* so many, and no more operations are taken */
     enum fi_cq_format format;
     enum fi_wait_obj wait_obj;
-    int wait_fd, signal_fd;    /* of sleepers; -1 without a wait object */
-    bool sleeping;             /* a thread may sleep: completions signal */
+    int wait_fd, signal_fd; /* of sleepers; -1 without a wait object */
+    bool sleeping;          /* a thread may sleep: completions signal */
     bool signaled;
     unsigned refs;
 };
@@ -195,7 +195,7 @@ struct gfi_cntr {
     enum fi_wait_obj wait_obj;
     int wait_fd, signal_fd;
     bool sleeping;
-    bool is_news;              /* it has changed since the last fi_trywait() */
+    bool is_news; /* it has changed since the last fi_trywait() */
     unsigned refs;
 };
 
@@ -216,8 +216,8 @@ struct gfi_eq {
     size_t count;
     enum fi_wait_obj wait_obj;
     bool can_write;
-    int fd;                    /* eventfd: its count is that of events */
-    unsigned refs;             /* by gfi_ref_get() and gfi_ref_put() */
+    int fd;        /* eventfd: its count is that of events */
+    unsigned refs; /* by gfi_ref_get() and gfi_ref_put() */
 };
 
 struct gfi_poll {
@@ -230,20 +230,27 @@ struct gfi_poll {
 struct gfi_mr {
     struct fid_mr fid;
     struct gfi_domain *domain;
-    uint64_t base;             /* address that initiators name for the first byte */
+    uint64_t base; /* address that initiators name for the first byte */
     void *addr;
     size_t length;
     uint64_t access;
-    struct gfi_cntr *cntr;     /* counts remote writes; or NULL */
-    uct_mem_h memh;            /* UCT_MEM_HANDLE_NULL: of length 0 */
+    struct gfi_cntr *cntr; /* counts remote writes; or NULL */
+    uct_mem_h memh;        /* UCT_MEM_HANDLE_NULL: of length 0 */
     size_t rkey_len;
     uint8_t rkey[GFI_MAX_RKEY];
-    uint32_t *holders;         /* numbers of peers that know the key */
+    uint32_t *holders; /* numbers of peers that know the key */
     unsigned num_holders;
 };
 
-enum { GFI_CNTR_SEND, GFI_CNTR_RECV, GFI_CNTR_READ, GFI_CNTR_WRITE, GFI_CNTR_REMOTE_READ,
-       GFI_CNTR_REMOTE_WRITE, GFI_CNTR_LAST };
+enum {
+    GFI_CNTR_SEND,
+    GFI_CNTR_RECV,
+    GFI_CNTR_READ,
+    GFI_CNTR_WRITE,
+    GFI_CNTR_REMOTE_READ,
+    GFI_CNTR_REMOTE_WRITE,
+    GFI_CNTR_LAST
+};
 
 struct gfi_ep {
     struct fid_ep fid;
@@ -252,19 +259,19 @@ struct gfi_ep {
     struct gfi_cq *tx_cq, *rx_cq;
     struct gfi_cntr *cntrs[GFI_CNTR_LAST];
     struct gfi_eq *eq;
-    uint64_t header;           /* number of the endpoint, in the header's place */
+    uint64_t header; /* number of the endpoint, in the header's place */
     unsigned index;
     uint64_t caps;
     uint64_t tx_flags, rx_flags; /* op_flags of fi_tx_attr, fi_rx_attr */
     bool tx_selective, rx_selective;
-    bool tx_plain;             /* sends without flags: nothing but an entry in tx_cq, if any */
+    bool tx_plain; /* sends without flags: nothing but an entry in tx_cq, if any */
     bool enabled;
     size_t inject_size;
     size_t min_multi_recv;
-    size_t num_tx;             /* operations of the sending side that are not over */
+    size_t num_tx; /* operations of the sending side that are not over */
     size_t tx_size;
     struct gfi_match tagged, msg;
-    struct gfi_list claimed;   /* unexpected messages that fi_trecvmsg(FI_CLAIM) took out */
+    struct gfi_list claimed;    /* unexpected messages that fi_trecvmsg(FI_CLAIM) took out */
     struct gfi_list free_recvs; /* of gfi_recv */
 };
 
@@ -481,7 +488,7 @@ extern struct fi_ops_tagged gfi_tagged_ops;
 extern struct fi_ops_rma gfi_rma_ops;
 
 #define gfi_of(pointer, type, field) ((type *)((char *)(pointer) - offsetof(type, field)))
-#define gfi_domain_of(f) gfi_of(f, struct gfi_domain, fid)
-#define gfi_ep_of(f)     gfi_of(f, struct gfi_ep, fid)
+#define gfi_domain_of(f)             gfi_of(f, struct gfi_domain, fid)
+#define gfi_ep_of(f)                 gfi_of(f, struct gfi_ep, fid)
 
 #endif

@@ -31,10 +31,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define GFI_MATCH_CLASSES 8
+#define GFI_MATCH_CLASSES  8
 #define GFI_MATCH_NO_CLASS GFI_MATCH_CLASSES
 #define GFI_MATCH_FRONT    (GFI_MATCH_CLASSES + 1)
-#define GFI_ANY_SOURCE UINT64_MAX
+#define GFI_ANY_SOURCE     UINT64_MAX
 
 struct gfi_list {
     struct gfi_list *next, *prev;
@@ -42,10 +42,10 @@ struct gfi_list {
 
 /* One place in a table. The head of a queue is in a bucket; the others hang behind it. */
 struct gfi_match_node {
-    struct gfi_match_node *bucket_next;   /* head: the next head of the same bucket */
-    struct gfi_match_node *next, *prev;   /* queue; prev of the head is the tail, tail's next NULL */
-    uint64_t source, tag;                 /* the value, without the bits that the class ignores */
-    uint32_t hash;                        /* of class and value */
+    struct gfi_match_node *bucket_next; /* head: the next head of the same bucket */
+    struct gfi_match_node *next, *prev; /* queue; prev of the head is the tail, tail's next NULL */
+    uint64_t source, tag;               /* the value, without the bits that the class ignores */
+    uint32_t hash;                      /* of class and value */
     uint8_t class_id;
     bool is_head;
 };
@@ -53,7 +53,7 @@ struct gfi_match_node {
 /** A posted receive. The caller sets source, tag and ignore; the rest belongs to gfi_match. */
 struct gfi_match_recv {
     struct gfi_match_node node;
-    struct gfi_list all;       /* in the order of posting */
+    struct gfi_list all; /* in the order of posting */
     uint64_t source, tag, ignore;
     uint64_t seq;
 };
@@ -61,7 +61,7 @@ struct gfi_match_recv {
 /** An unexpected message. The caller sets source and tag; the rest belongs to gfi_match. */
 struct gfi_match_msg {
     struct gfi_match_node node[GFI_MATCH_CLASSES];
-    struct gfi_list all;       /* in the order of arrival */
+    struct gfi_list all; /* in the order of arrival */
     uint64_t source, tag;
 };
 
@@ -73,14 +73,14 @@ struct gfi_match_table {
 struct gfi_match_class {
     uint64_t ignore;
     bool any_source;
-    size_t posted;             /* receives of this class */
+    size_t posted; /* receives of this class */
 };
 
 struct gfi_match {
     struct gfi_match_table recvs, msgs;
     struct gfi_match_class classes[GFI_MATCH_CLASSES];
     unsigned num_classes;
-    size_t unclassed;          /* posted receives without a class */
+    size_t unclassed;             /* posted receives without a class */
     struct gfi_match_recv *front; /* or NULL */
     uint64_t seq;
     struct gfi_list all_recvs, all_msgs;
@@ -112,9 +112,10 @@ static inline void gfi_list_del(struct gfi_list *item)
 }
 
 #define gfi_list_entry(item, type, field) ((type *)((char *)(item) - offsetof(type, field)))
-#define gfi_list_for_each(item, head) for ((item) = (head)->next; (item) != (head); (item) = (item)->next)
-#define gfi_list_for_each_safe(item, following, head) \
-    for ((item) = (head)->next, (following) = (item)->next; (item) != (head); \
+#define gfi_list_for_each(item, head)                                                              \
+    for ((item) = (head)->next; (item) != (head); (item) = (item)->next)
+#define gfi_list_for_each_safe(item, following, head)                                              \
+    for ((item) = (head)->next, (following) = (item)->next; (item) != (head);                      \
          (item) = (following), (following) = (item)->next)
 
 /** @return 0, or -FI_ENOMEM. */
@@ -158,8 +159,9 @@ void gfi_match_grow(struct gfi_match_table *table);
 unsigned gfi_match_new_class(struct gfi_match *match, bool any_source, uint64_t ignore);
 
 /** The earliest receive without a class that accepts a message, if it was posted before `best`. */
-struct gfi_match_recv *gfi_match_find_unclassed(struct gfi_match *match, struct gfi_match_recv *best,
-                                                uint64_t source, uint64_t tag);
+struct gfi_match_recv *gfi_match_find_unclassed(struct gfi_match *match,
+                                                struct gfi_match_recv *best, uint64_t source,
+                                                uint64_t tag);
 
 static inline uint32_t gfi_match_hash(unsigned class_id, uint64_t source, uint64_t tag)
 {
@@ -176,8 +178,8 @@ static inline struct gfi_match_node **gfi_match_bucket(const struct gfi_match_ta
 }
 
 static inline struct gfi_match_node *gfi_match_find(const struct gfi_match_table *table,
-                                                    uint32_t hash, unsigned class_id, uint64_t source,
-                                                    uint64_t tag)
+                                                    uint32_t hash, unsigned class_id,
+                                                    uint64_t source, uint64_t tag)
 {
     struct gfi_match_node *node = *gfi_match_bucket(table, hash);
 
@@ -320,7 +322,8 @@ static inline struct gfi_match_recv *gfi_match_find_recv(struct gfi_match *match
         }
     }
     return __builtin_expect(match->unclassed == 0, 1) ?
-               best : gfi_match_find_unclassed(match, best, source, tag);
+               best :
+               gfi_match_find_unclassed(match, best, source, tag);
 }
 
 #endif

@@ -29,10 +29,10 @@
 
 /* Flags of a header */
 enum {
-    GFI_HDR_DATA   = 1 << 0, /* 8 bytes of remote CQ data follow */
-    GFI_HDR_ACK    = 1 << 1, /* 8 bytes follow, an operation's id: answer by FIN when delivered */
+    GFI_HDR_DATA = 1 << 0,   /* 8 bytes of remote CQ data follow */
+    GFI_HDR_ACK = 1 << 1,    /* 8 bytes follow, an operation's id: answer by FIN when delivered */
     GFI_HDR_TAGGED = 1 << 2, /* RTS: of a tagged message */
-    GFI_HDR_READ   = 1 << 3, /* RMA_EVENT: of a read */
+    GFI_HDR_READ = 1 << 3,   /* RMA_EVENT: of a read */
 };
 
 /* Ids of the active messages. TAGGED and MSG carry, in this order: header, tag (TAGGED), data,
@@ -65,22 +65,22 @@ enum {
 
 /* Address of an endpoint, for fi_getname() and fi_av_insert(), 64 bytes */
 struct gfi_addr {
-    uint8_t  version;     /* GFI_WIRE_VERSION */
-    uint8_t  device_len;  /* of bytes[]: the device address of UCT, */
-    uint8_t  iface_len;   /* then the interface address; the rest is 0 */
-    uint8_t  resv;
-    uint16_t ep;          /* endpoint in its domain */
+    uint8_t version;    /* GFI_WIRE_VERSION */
+    uint8_t device_len; /* of bytes[]: the device address of UCT, */
+    uint8_t iface_len;  /* then the interface address; the rest is 0 */
+    uint8_t resv;
+    uint16_t ep; /* endpoint in its domain */
     uint16_t resv2;
-    uint8_t  bytes[GFI_MAX_UCT_ADDR];
+    uint8_t bytes[GFI_MAX_UCT_ADDR];
 };
 _Static_assert(sizeof(struct gfi_addr) == 64, "addresses have 64 bytes");
 
 /* First message of a domain to another one, once in each direction */
 struct gfi_hello {
-    uint64_t        header;  /* peer is GFI_NO_PEER */
-    uint32_t        your_id; /* put this number into messages to the sender */
-    uint32_t        resv;
-    struct gfi_addr addr;    /* my domain's; ep is 0 */
+    uint64_t header;  /* peer is GFI_NO_PEER */
+    uint32_t your_id; /* put this number into messages to the sender */
+    uint32_t resv;
+    struct gfi_addr addr; /* my domain's; ep is 0 */
 } __attribute__((packed));
 
 /* Last message of a domain that is closed in good order */
@@ -94,19 +94,19 @@ struct gfi_rts {
     uint64_t tag;
     uint64_t data;
     uint64_t length;
-    uint64_t op;        /* the sender's operation: named in CTS and FIN */
-    uint64_t addr;      /* where the message lies in the sender's memory */
-    uint32_t rkey_len;  /* 0: cannot be fetched */
+    uint64_t op;       /* the sender's operation: named in CTS and FIN */
+    uint64_t addr;     /* where the message lies in the sender's memory */
+    uint32_t rkey_len; /* 0: cannot be fetched */
     uint32_t resv;
-    uint8_t  rkey[];    /* UCT's packed remote key */
+    uint8_t rkey[]; /* UCT's packed remote key */
 } __attribute__((packed));
 
 /* Stream me so much of the message */
 struct gfi_cts {
     uint64_t header;
-    uint64_t op;      /* the sender's operation */
-    uint64_t recv;    /* the receiver's: named in DATA */
-    uint64_t length;  /* the part that fits into the receive, at most the announced length */
+    uint64_t op;     /* the sender's operation */
+    uint64_t recv;   /* the receiver's: named in DATA */
+    uint64_t length; /* the part that fits into the receive, at most the announced length */
 } __attribute__((packed));
 
 /* A piece of a streamed message; pieces come in order */
@@ -114,14 +114,14 @@ struct gfi_data {
     uint64_t header;
     uint64_t recv;
     uint64_t offset;
-    uint8_t  bytes[];
+    uint8_t bytes[];
 } __attribute__((packed));
 
 /* An operation of the receiver of this message is over */
 struct gfi_fin {
     uint64_t header;
     uint64_t op;
-    uint32_t error;  /* 0, or an FI_ error */
+    uint32_t error; /* 0, or an FI_ error */
     uint32_t resv;
 } __attribute__((packed));
 
@@ -139,14 +139,14 @@ struct gfi_key_request {
 struct gfi_key_reply {
     uint64_t header;
     uint64_t key;
-    uint64_t base;      /* address that the initiator names for the first byte */
-    uint64_t addr;      /* where that byte lies in the target's memory */
+    uint64_t base; /* address that the initiator names for the first byte */
+    uint64_t addr; /* where that byte lies in the target's memory */
     uint64_t length;
-    uint32_t access;    /* FI_REMOTE_READ, FI_REMOTE_WRITE; 0: no such key */
-    uint32_t events;    /* the same: send RMA_EVENT after each such access */
+    uint32_t access; /* FI_REMOTE_READ, FI_REMOTE_WRITE; 0: no such key */
+    uint32_t events; /* the same: send RMA_EVENT after each such access */
     uint32_t rkey_len;
     uint32_t resv;
-    uint8_t  rkey[];
+    uint8_t rkey[];
 } __attribute__((packed));
 
 /* The registration was closed, or its reported accesses have changed: forget the key */
@@ -162,7 +162,7 @@ struct gfi_rma_event {
     uint64_t key;
     uint64_t data;
     uint64_t length;
-    uint64_t ack;     /* the initiator's operation that waits for FIN, or GFI_NO_OP */
+    uint64_t ack; /* the initiator's operation that waits for FIN, or GFI_NO_OP */
 } __attribute__((packed));
 
 #define GFI_NO_OP UINT64_MAX
@@ -182,14 +182,14 @@ enum gfi_atomic_kind {
  * then, if `kind` is GFI_ATOMIC_COMPARE, as many values to compare with. */
 struct gfi_atomic_request {
     uint64_t header;
-    uint64_t id;        /* the initiator's operation */
+    uint64_t id; /* the initiator's operation */
     uint64_t addr, key;
     uint32_t count;
-    uint8_t  datatype;  /* enum fi_datatype */
-    uint8_t  op;        /* enum fi_op */
-    uint8_t  kind;      /* enum gfi_atomic_kind */
-    uint8_t  resv;
-    uint8_t  bytes[];
+    uint8_t datatype; /* enum fi_datatype */
+    uint8_t op;       /* enum fi_op */
+    uint8_t kind;     /* enum gfi_atomic_kind */
+    uint8_t resv;
+    uint8_t bytes[];
 } __attribute__((packed));
 
 /* It is done, or refused. The values that were there before follow, unless `kind` was
@@ -197,16 +197,16 @@ struct gfi_atomic_request {
 struct gfi_atomic_reply {
     uint64_t header;
     uint64_t id;
-    uint32_t error;  /* 0, or an FI_ error; then no values follow */
+    uint32_t error; /* 0, or an FI_ error; then no values follow */
     uint32_t resv;
-    uint8_t  bytes[];
+    uint8_t bytes[];
 } __attribute__((packed));
 
 /* A long message is being fetched: will you write a part of it? */
 struct gfi_offer {
     uint64_t header;
-    uint64_t op;      /* the sender's operation */
-    uint64_t recv;    /* the receiver's */
+    uint64_t op;   /* the sender's operation */
+    uint64_t recv; /* the receiver's */
 } __attribute__((packed));
 
 /* Yes */
@@ -218,14 +218,14 @@ struct gfi_accept {
 /* Write this part, and answer by FIN, which names the receiver's operation */
 struct gfi_grant {
     uint64_t header;
-    uint64_t op;      /* the sender's operation */
-    uint64_t recv;    /* the receiver's */
-    uint64_t offset;  /* in the message */
+    uint64_t op;     /* the sender's operation */
+    uint64_t recv;   /* the receiver's */
+    uint64_t offset; /* in the message */
     uint64_t length;
-    uint64_t addr;    /* where it goes in the receiver's memory */
+    uint64_t addr; /* where it goes in the receiver's memory */
     uint32_t rkey_len;
     uint32_t resv;
-    uint8_t  rkey[];
+    uint8_t rkey[];
 } __attribute__((packed));
 
 /* Longest part before the bytes of TAGGED, MSG and DATA */

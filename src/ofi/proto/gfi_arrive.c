@@ -30,7 +30,8 @@ static inline struct gfi_peer *gfi_arrive_peer(struct gfi_domain *domain, uint64
 /* A message for an endpoint that no longer exists: notify the sender if it waits */
 static ucs_status_t gfi_arrive_no_ep(struct gfi_peer *peer, bool waits, uint64_t op)
 {
-    GFI_INFO(FI_LOG_EP_DATA, "a message of peer %u is dropped: its endpoint was closed\n", peer->id);
+    GFI_INFO(FI_LOG_EP_DATA, "a message of peer %u is dropped: its endpoint was closed\n",
+             peer->id);
     if (waits) {
         gfi_recv_send_fin(peer, op, FI_ECONNREFUSED);
     }
@@ -39,12 +40,15 @@ static ucs_status_t gfi_arrive_no_ep(struct gfi_peer *peer, bool waits, uint64_t
 
 /* A message for a closed endpoint, with an acknowledgement, unexpected, or too long for its
  * receive */
-static __attribute__((noinline)) ucs_status_t
-gfi_arrive_eager_slow(struct gfi_peer *peer, struct gfi_ep *ep, bool tagged, const uint64_t *words,
-                      size_t length)
+static __attribute__((noinline)) ucs_status_t gfi_arrive_eager_slow(struct gfi_peer *peer,
+                                                                    struct gfi_ep *ep, bool tagged,
+                                                                    const uint64_t *words,
+                                                                    size_t length)
 {
-    struct gfi_envelope envelope = {.peer = peer, .source = words[0] & GFI_SOURCE_MASK,
-                                    .flags = gfi_header_flags(words[0]), .op = GFI_NO_OP};
+    struct gfi_envelope envelope = {.peer = peer,
+                                    .source = words[0] & GFI_SOURCE_MASK,
+                                    .flags = gfi_header_flags(words[0]),
+                                    .op = GFI_NO_OP};
     size_t n = 1;
 
     if (length < sizeof(uint64_t) * (n + tagged + ((envelope.flags & GFI_HDR_DATA) != 0) +
@@ -81,8 +85,8 @@ static inline ucs_status_t gfi_arrive_eager(struct gfi_domain *domain, const uin
     flags = gfi_header_flags(words[0]);
     ep = domain->eps[gfi_header_dst(words[0])];
     n = 1 + tagged + (flags & GFI_HDR_DATA);
-    if (gfi_unlikely(ep == NULL) || gfi_unlikely(!ep->enabled) || gfi_unlikely(flags & GFI_HDR_ACK) ||
-        gfi_unlikely(length < n * sizeof(uint64_t))) {
+    if (gfi_unlikely(ep == NULL) || gfi_unlikely(!ep->enabled) ||
+        gfi_unlikely(flags & GFI_HDR_ACK) || gfi_unlikely(length < n * sizeof(uint64_t))) {
         return gfi_arrive_eager_slow(peer, ep, tagged, words, length);
     }
     data = flags & GFI_HDR_DATA ? words[n - 1] : 0;

@@ -18,61 +18,97 @@
 /* ---- datatypes and operations ---- */
 
 #define GFI_BIT(op) (1u << (op))
-#define GFI_ANY_OPS \
-    (GFI_BIT(FI_SUM) | GFI_BIT(FI_PROD) | GFI_BIT(FI_LOR) | GFI_BIT(FI_LAND) | GFI_BIT(FI_LXOR) | \
-     GFI_BIT(FI_ATOMIC_READ) | GFI_BIT(FI_ATOMIC_WRITE) | GFI_BIT(FI_CSWAP) | GFI_BIT(FI_CSWAP_NE))
-#define GFI_ORDER_OPS \
-    (GFI_BIT(FI_MIN) | GFI_BIT(FI_MAX) | GFI_BIT(FI_CSWAP_LE) | GFI_BIT(FI_CSWAP_LT) | \
+#define GFI_ANY_OPS                                                                                \
+    (GFI_BIT(FI_SUM) | GFI_BIT(FI_PROD) | GFI_BIT(FI_LOR) | GFI_BIT(FI_LAND) | GFI_BIT(FI_LXOR) |  \
+     GFI_BIT(FI_ATOMIC_READ) | GFI_BIT(FI_ATOMIC_WRITE) | GFI_BIT(FI_CSWAP) |                      \
+     GFI_BIT(FI_CSWAP_NE))
+#define GFI_ORDER_OPS                                                                              \
+    (GFI_BIT(FI_MIN) | GFI_BIT(FI_MAX) | GFI_BIT(FI_CSWAP_LE) | GFI_BIT(FI_CSWAP_LT) |             \
      GFI_BIT(FI_CSWAP_GE) | GFI_BIT(FI_CSWAP_GT))
-#define GFI_BITWISE_OPS \
-    (GFI_BIT(FI_BOR) | GFI_BIT(FI_BAND) | GFI_BIT(FI_BXOR) | GFI_BIT(FI_MSWAP))
+#define GFI_BITWISE_OPS (GFI_BIT(FI_BOR) | GFI_BIT(FI_BAND) | GFI_BIT(FI_BXOR) | GFI_BIT(FI_MSWAP))
 
-#define GFI_COMPARE_OPS \
-    (GFI_BIT(FI_CSWAP) | GFI_BIT(FI_CSWAP_NE) | GFI_BIT(FI_CSWAP_LE) | GFI_BIT(FI_CSWAP_LT) | \
+#define GFI_COMPARE_OPS                                                                            \
+    (GFI_BIT(FI_CSWAP) | GFI_BIT(FI_CSWAP_NE) | GFI_BIT(FI_CSWAP_LE) | GFI_BIT(FI_CSWAP_LT) |      \
      GFI_BIT(FI_CSWAP_GE) | GFI_BIT(FI_CSWAP_GT) | GFI_BIT(FI_MSWAP))
 #define GFI_FETCH_OPS ((GFI_ANY_OPS | GFI_ORDER_OPS | GFI_BITWISE_OPS) & ~GFI_COMPARE_OPS)
 #define GFI_BASE_OPS  (GFI_FETCH_OPS & ~GFI_BIT(FI_ATOMIC_READ))
 
 /* v: the value in memory, o: the operand, c: the value to compare with. W is a sufficiently wide
  * type, unsigned for integers, so that integers wrap around. */
-#define GFI_ANY_CASES(T, W) \
-    case FI_SUM:          v = (T)((W)v + (W)o);   break; \
-    case FI_PROD:         v = (T)((W)v * (W)o);   break; \
-    case FI_LOR:          v = (T)(v || o);        break; \
-    case FI_LAND:         v = (T)(v && o);        break; \
-    case FI_LXOR:         v = (T)(!v != !o);      break; \
-    case FI_ATOMIC_WRITE: v = o;                  break; \
-    case FI_CSWAP:        v = c == v ? o : v;     break; \
-    case FI_CSWAP_NE:     v = c != v ? o : v;     break;
-#define GFI_ORDER_CASES \
-    case FI_MIN:      v = o < v ? o : v;  break; \
-    case FI_MAX:      v = o > v ? o : v;  break; \
-    case FI_CSWAP_LE: v = c <= v ? o : v; break; \
-    case FI_CSWAP_LT: v = c < v ? o : v;  break; \
-    case FI_CSWAP_GE: v = c >= v ? o : v; break; \
-    case FI_CSWAP_GT: v = c > v ? o : v;  break;
-#define GFI_BITWISE_CASES(T) \
-    case FI_BOR:   v = (T)(v | o);              break; \
-    case FI_BAND:  v = (T)(v & o);              break; \
-    case FI_BXOR:  v = (T)(v ^ o);              break; \
-    case FI_MSWAP: v = (T)((o & c) | (v & ~c)); break;
+#define GFI_ANY_CASES(T, W)                                                                        \
+    case FI_SUM:                                                                                   \
+        v = (T)((W)v + (W)o);                                                                      \
+        break;                                                                                     \
+    case FI_PROD:                                                                                  \
+        v = (T)((W)v * (W)o);                                                                      \
+        break;                                                                                     \
+    case FI_LOR:                                                                                   \
+        v = (T)(v || o);                                                                           \
+        break;                                                                                     \
+    case FI_LAND:                                                                                  \
+        v = (T)(v && o);                                                                           \
+        break;                                                                                     \
+    case FI_LXOR:                                                                                  \
+        v = (T)(!v != !o);                                                                         \
+        break;                                                                                     \
+    case FI_ATOMIC_WRITE:                                                                          \
+        v = o;                                                                                     \
+        break;                                                                                     \
+    case FI_CSWAP:                                                                                 \
+        v = c == v ? o : v;                                                                        \
+        break;                                                                                     \
+    case FI_CSWAP_NE:                                                                              \
+        v = c != v ? o : v;                                                                        \
+        break;
+#define GFI_ORDER_CASES                                                                            \
+    case FI_MIN:                                                                                   \
+        v = o < v ? o : v;                                                                         \
+        break;                                                                                     \
+    case FI_MAX:                                                                                   \
+        v = o > v ? o : v;                                                                         \
+        break;                                                                                     \
+    case FI_CSWAP_LE:                                                                              \
+        v = c <= v ? o : v;                                                                        \
+        break;                                                                                     \
+    case FI_CSWAP_LT:                                                                              \
+        v = c < v ? o : v;                                                                         \
+        break;                                                                                     \
+    case FI_CSWAP_GE:                                                                              \
+        v = c >= v ? o : v;                                                                        \
+        break;                                                                                     \
+    case FI_CSWAP_GT:                                                                              \
+        v = c > v ? o : v;                                                                         \
+        break;
+#define GFI_BITWISE_CASES(T)                                                                       \
+    case FI_BOR:                                                                                   \
+        v = (T)(v | o);                                                                            \
+        break;                                                                                     \
+    case FI_BAND:                                                                                  \
+        v = (T)(v & o);                                                                            \
+        break;                                                                                     \
+    case FI_BXOR:                                                                                  \
+        v = (T)(v ^ o);                                                                            \
+        break;                                                                                     \
+    case FI_MSWAP:                                                                                 \
+        v = (T)((o & c) | (v & ~c));                                                               \
+        break;
 
 /* FI_ATOMIC_READ has no case: it changes nothing */
-#define GFI_CALCULATE(name, T, cases) \
-    static void gfi_calculate_##name(unsigned op, void *value, const void *operand, \
-                                     const void *compare) \
-    { \
-        T v, o, c; \
- \
-        memcpy(&v, value, sizeof(v)); \
-        memcpy(&o, operand, sizeof(o)); \
-        memcpy(&c, compare, sizeof(c)); \
-        switch (op) { \
-        cases \
-        } \
-        memcpy(value, &v, sizeof(v)); \
+#define GFI_CALCULATE(name, T, cases)                                                              \
+    static void gfi_calculate_##name(unsigned op, void *value, const void *operand,                \
+                                     const void *compare)                                          \
+    {                                                                                              \
+        T v, o, c;                                                                                 \
+                                                                                                   \
+        memcpy(&v, value, sizeof(v));                                                              \
+        memcpy(&o, operand, sizeof(o));                                                            \
+        memcpy(&c, compare, sizeof(c));                                                            \
+        switch (op) {                                                                              \
+            cases                                                                                  \
+        }                                                                                          \
+        memcpy(value, &v, sizeof(v));                                                              \
     }
-#define GFI_INTEGER(T) \
+#define GFI_INTEGER(T)                                                                             \
     GFI_CALCULATE(T, T, GFI_ANY_CASES(T, uint64_t) GFI_ORDER_CASES GFI_BITWISE_CASES(T))
 #define GFI_REAL(name, T)    GFI_CALCULATE(name, T, GFI_ANY_CASES(T, T) GFI_ORDER_CASES)
 #define GFI_COMPLEX(name, T) GFI_CALCULATE(name, T, GFI_ANY_CASES(T, T))
@@ -129,24 +165,24 @@ size_t gfi_atomic_size(unsigned datatype, unsigned op, unsigned kind)
 
     return datatype < GFI_NUM_DATATYPES && op < 32 && kind < GFI_ATOMIC_KINDS &&
                    (gfi_datatypes[datatype].ops & ops[kind] & GFI_BIT(op)) ?
-               gfi_datatypes[datatype].size : 0;
+               gfi_datatypes[datatype].size :
+               0;
 }
 
 /* ---- one element ---- */
 
 /* Acquire and release: a thread that sees the new value sees everything done before the change, as
  * with a lock. An unchanged value is not written, because the memory may be read-only. */
-#define GFI_EXCHANGE(T) \
-    do { \
-        T old = __atomic_load_n((T *)target, __ATOMIC_ACQUIRE), new; \
- \
-        do { \
-            new = old; \
-            type->calculate(op, &new, operand, compare); \
-        } while (new != old && \
-                 !__atomic_compare_exchange_n((T *)target, &old, new, false, __ATOMIC_ACQ_REL, \
-                                              __ATOMIC_ACQUIRE)); \
-        memcpy(before, &old, sizeof(old)); \
+#define GFI_EXCHANGE(T)                                                                            \
+    do {                                                                                           \
+        T old = __atomic_load_n((T *)target, __ATOMIC_ACQUIRE), new;                               \
+                                                                                                   \
+        do {                                                                                       \
+            new = old;                                                                             \
+            type->calculate(op, &new, operand, compare);                                           \
+        } while (new != old && !__atomic_compare_exchange_n((T *)target, &old, new, false,         \
+                                                            __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE));  \
+        memcpy(before, &old, sizeof(old));                                                         \
     } while (0)
 
 static void gfi_atomic_apply_locked(const struct gfi_datatype *type, unsigned op, void *target,
@@ -196,8 +232,9 @@ void gfi_atomic_apply(unsigned datatype, unsigned op, void *target, const void *
 /* ---- target ---- */
 
 /* The request's memory. @return 0 or a positive FI_ error */
-static int gfi_atomic_find(const struct gfi_domain *domain, const struct gfi_atomic_request *request,
-                           size_t len, struct gfi_mr **mr_p)
+static int gfi_atomic_find(const struct gfi_domain *domain,
+                           const struct gfi_atomic_request *request, size_t len,
+                           struct gfi_mr **mr_p)
 {
     uint64_t read = request->kind != GFI_ATOMIC_BASE ? FI_REMOTE_READ : 0;
     uint64_t write = request->op != FI_ATOMIC_READ ? FI_REMOTE_WRITE : 0;
@@ -246,7 +283,8 @@ static void gfi_atomic_count_event(struct gfi_domain *domain, struct gfi_mr *mr,
         gfi_mr_count(mr, FI_REMOTE_WRITE);
     }
     if (ep != NULL && ep->enabled) {
-        gfi_ep_count_access(ep, request->kind == GFI_ATOMIC_BASE ? FI_REMOTE_WRITE : FI_REMOTE_READ);
+        gfi_ep_count_access(ep,
+                            request->kind == GFI_ATOMIC_BASE ? FI_REMOTE_WRITE : FI_REMOTE_READ);
     }
 }
 
@@ -261,7 +299,8 @@ void gfi_atomic_on_request(struct gfi_peer *peer, const struct gfi_atomic_reques
 
     if (size == 0 || bytes == 0 || bytes > GFI_ATOMIC_BYTES ||
         len != bytes * ((request->op != FI_ATOMIC_READ) + (request->kind == GFI_ATOMIC_COMPARE))) {
-        GFI_WARN(FI_LOG_EP_DATA, "peer %u asks for an atomic operation that there is not\n", peer->id);
+        GFI_WARN(FI_LOG_EP_DATA, "peer %u asks for an atomic operation that there is not\n",
+                 peer->id);
         return;
     }
     *reply = (struct gfi_atomic_reply){.header = peer->header, .id = request->id};

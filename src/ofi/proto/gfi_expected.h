@@ -94,9 +94,11 @@ static inline bool gfi_recv_source(const struct gfi_ep *ep, fi_addr_t addr, uint
 }
 
 /** Locked: gfi_recv() for a receive into one piece. */
-static inline __attribute__((always_inline)) ssize_t
-gfi_recv_buf(struct gfi_ep *ep, bool tagged, void *buf, size_t len, fi_addr_t addr, uint64_t tag,
-             uint64_t ignore, void *context, uint64_t flags)
+static inline __attribute__((always_inline)) ssize_t gfi_recv_buf(struct gfi_ep *ep, bool tagged,
+                                                                  void *buf, size_t len,
+                                                                  fi_addr_t addr, uint64_t tag,
+                                                                  uint64_t ignore, void *context,
+                                                                  uint64_t flags)
 {
     struct iovec iov = {.iov_base = buf, .iov_len = len};
     struct gfi_match *match = gfi_recv_match(ep, tagged);
@@ -146,7 +148,8 @@ gfi_recv_expected(struct gfi_ep *ep, bool tagged, uint64_t header_flags, uint64_
     } else {
         memcpy(recv->iov[0].iov_base, bytes, len);
     }
-    gfi_recv_report(ep, recv, gfi_recv_cq_flags(tagged, header_flags), source, tag, data, NULL, len);
+    gfi_recv_report(ep, recv, gfi_recv_cq_flags(tagged, header_flags), source, tag, data, NULL,
+                    len);
     gfi_recv_free(ep, recv);
     return true;
 }

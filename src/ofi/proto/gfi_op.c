@@ -149,7 +149,8 @@ struct gfi_op *gfi_op_find(struct gfi_domain *domain, const struct gfi_peer *pee
     }
     op = domain->ops[index];
     return op->in_use && op->generation == number >> 32 && op->peer == peer && op->type == type ?
-               op : NULL;
+               op :
+               NULL;
 }
 
 void gfi_ops_cleanup(struct gfi_domain *domain)
@@ -275,7 +276,8 @@ static void gfi_op_on_comp(uct_completion_t *comp)
 static struct gfi_cntr *gfi_op_cntr(const struct gfi_op *op)
 {
     return op->ep->cntrs[op->cq_flags & FI_SEND  ? GFI_CNTR_SEND :
-                         op->cq_flags & FI_WRITE ? GFI_CNTR_WRITE : GFI_CNTR_READ];
+                         op->cq_flags & FI_WRITE ? GFI_CNTR_WRITE :
+                                                   GFI_CNTR_READ];
 }
 
 /* Errors are also reported for operations without a requested completion, but not for fi_inject()
@@ -288,8 +290,12 @@ static bool gfi_op_is_reported(const struct gfi_op *op, int error)
 
 static void gfi_op_report_error(const struct gfi_op *op, int error)
 {
-    struct fi_cq_err_entry entry = {.op_context = op->context, .flags = op->cq_flags,
-                                    .len = 0, .tag = op->tag, .err = error, .prov_errno = error};
+    struct fi_cq_err_entry entry = {.op_context = op->context,
+                                    .flags = op->cq_flags,
+                                    .len = 0,
+                                    .tag = op->tag,
+                                    .err = error,
+                                    .prov_errno = error};
 
     gfi_cq_add_error(op->ep->tx_cq, &entry);
 }
@@ -324,8 +330,8 @@ void gfi_op_complete(struct gfi_op *op, int error)
         } else {
             cqe = gfi_cq_add(op->ep->tx_cq);
             if (cqe != NULL) {
-                *cqe = (struct gfi_cqe){.context = op->context, .flags = op->cq_flags,
-                                        .source = FI_ADDR_NOTAVAIL};
+                *cqe = (struct gfi_cqe){
+                    .context = op->context, .flags = op->cq_flags, .source = FI_ADDR_NOTAVAIL};
             }
         }
     }

@@ -10,8 +10,8 @@
 #include "gfi_peer.h"
 
 enum gfi_op_type {
-    GFI_OP_SEND,  /* a message that was sent or announced */
-    GFI_OP_RECV,  /* a message that is fetched or streamed to us */
+    GFI_OP_SEND, /* a message that was sent or announced */
+    GFI_OP_RECV, /* a message that is fetched or streamed to us */
     GFI_OP_WRITE,
     GFI_OP_READ,
     GFI_OP_ATOMIC,
@@ -21,14 +21,14 @@ enum gfi_op_type {
 /* A posted receive */
 struct gfi_recv {
     struct gfi_match_recv match;
-    struct gfi_list link;      /* free_recvs of the endpoint */
+    struct gfi_list link; /* free_recvs of the endpoint */
     void *context;
-    uint64_t flags;            /* FI_COMPLETION, FI_MULTI_RECV */
+    uint64_t flags; /* FI_COMPLETION, FI_MULTI_RECV */
     size_t len;
     bool tagged;
     bool posted;
-    bool is_plain;             /* one piece, for one message */
-    unsigned filling;          /* FI_MULTI_RECV: messages that are being written to the buffer */
+    bool is_plain;    /* one piece, for one message */
+    unsigned filling; /* FI_MULTI_RECV: messages that are being written to the buffer */
     size_t iov_count;
     struct iovec iov[GFI_IOV_LIMIT];
 };
@@ -37,11 +37,11 @@ struct gfi_recv {
 struct gfi_envelope {
     struct gfi_peer *peer;
     uint64_t source, tag, data;
-    uint64_t flags;            /* GFI_HDR_* */
+    uint64_t flags; /* GFI_HDR_* */
     size_t len;
-    uint64_t op;               /* the sender's, if announced or GFI_HDR_ACK */
+    uint64_t op; /* the sender's, if announced or GFI_HDR_ACK */
     bool announced;
-    uint64_t addr;             /* announced: where it lies */
+    uint64_t addr; /* announced: where it lies */
     size_t rkey_len;
     const uint8_t *rkey;
 };
@@ -49,8 +49,8 @@ struct gfi_envelope {
 struct gfi_unexpected {
     struct gfi_match_msg match;
     struct gfi_envelope envelope;
-    size_t size;               /* of this object, counted in domain->unexpected */
-    uint8_t bytes[];           /* the message, or the key */
+    size_t size;     /* of this object, counted in domain->unexpected */
+    uint8_t bytes[]; /* the message, or the key */
 };
 
 /* A stretch of a receive's buffer, into which one message goes */
@@ -60,42 +60,42 @@ struct gfi_place {
 };
 
 struct gfi_op {
-    struct gfi_list link;      /* of the peer's operations, or free_ops */
-    struct gfi_list due;       /* domain->due_ops */
+    struct gfi_list link; /* of the peer's operations, or free_ops */
+    struct gfi_list due;  /* domain->due_ops */
     bool is_due, in_use;
     enum gfi_op_type type;
     uint32_t index, generation;
     struct gfi_ep *ep;
     struct gfi_peer *peer;
     void *context;
-    uint64_t cq_flags;         /* of the completion */
-    uint64_t flags;            /* FI_COMPLETION, FI_DELIVERY_COMPLETE, FI_INJECT, ... */
+    uint64_t cq_flags; /* of the completion */
+    uint64_t flags;    /* FI_COMPLETION, FI_DELIVERY_COMPLETE, FI_INJECT, ... */
     uint64_t tag, data;
-    struct gfi_place place;    /* local memory. ATOMIC: for the results */
-    void *copy;                /* FI_INJECT: the data; ATOMIC: the request; freed with the operation */
-    size_t len;                /* to be moved. ATOMIC: length of the request */
-    size_t done;               /* bytes moved or in flight */
+    struct gfi_place place; /* local memory. ATOMIC: for the results */
+    void *copy;             /* FI_INJECT: the data; ATOMIC: the request; freed with the operation */
+    size_t len;             /* to be moved. ATOMIC: length of the request */
+    size_t done;            /* bytes moved or in flight */
     int error;
 
-    uct_completion_t comp;     /* its count: UCT calls in flight, plus 1 */
-    bool in_flight;            /* comp is in use: UCT's callback goes on */
-    uct_mem_h memh;            /* registration of our own, or UCT_MEM_HANDLE_NULL */
+    uct_completion_t comp; /* its count: UCT calls in flight, plus 1 */
+    bool in_flight;        /* comp is in use: UCT's callback goes on */
+    uct_mem_h memh;        /* registration of our own, or UCT_MEM_HANDLE_NULL */
 
-    uint64_t remote_op;        /* RECV: the sender's operation. SEND, SHARE: the receiver's */
-    bool streaming;            /* SEND: CTS arrived. RECV: CTS was sent */
-    bool helps;                /* SEND: ACCEPT was sent */
-    bool offered;              /* RECV: OFFER was sent, and no ACCEPT has come */
-    size_t fetch_end;          /* RECV: so much is fetched, */
-    size_t shared;             /* and so much behind it is being written by the sender */
-    struct gfi_recv *recv;     /* RECV */
+    uint64_t remote_op;           /* RECV: the sender's operation. SEND, SHARE: the receiver's */
+    bool streaming;               /* SEND: CTS arrived. RECV: CTS was sent */
+    bool helps;                   /* SEND: ACCEPT was sent */
+    bool offered;                 /* RECV: OFFER was sent, and no ACCEPT has come */
+    size_t fetch_end;             /* RECV: so much is fetched, */
+    size_t shared;                /* and so much behind it is being written by the sender */
+    struct gfi_recv *recv;        /* RECV */
     struct gfi_envelope envelope; /* RECV */
-    uct_rkey_bundle_t bundle;  /* RECV: of the sender's memory */
+    uct_rkey_bundle_t bundle;     /* RECV: of the sender's memory */
     bool has_bundle;
 
     uint64_t remote_addr, key; /* READ, WRITE, SHARE */
     struct gfi_rkey *rkey;
     bool flushed, awaits_fin;
-    uint64_t dst_ep;           /* the target's endpoint, in the header's place */
+    uint64_t dst_ep; /* the target's endpoint, in the header's place */
 };
 
 /** Locked: a new operation on a peer, in its list. NULL: no memory. */
@@ -158,7 +158,7 @@ struct gfi_send {
     uint64_t tag, data;
     bool tagged;
     void *context;
-    uint64_t flags;    /* FI_REMOTE_CQ_DATA, FI_COMPLETION, FI_INJECT, FI_*_COMPLETE */
+    uint64_t flags; /* FI_REMOTE_CQ_DATA, FI_COMPLETION, FI_INJECT, FI_*_COMPLETE */
 };
 
 /** Locked: send a message of any kind. @return 0 or a negative FI_ error */

@@ -6,7 +6,8 @@
 
 #define GFI_WATCH_PEERS 64 /* checked by one call */
 #define GFI_DRAIN_EMPTY 32 /* calls in which the NIC found nothing: its queues are empty */
-#define GFI_DRAIN_ROUNDS 4096 /* rounds after which the queues count as empty, even if other peers
+#define GFI_DRAIN_ROUNDS                                                                           \
+    4096 /* rounds after which the queues count as empty, even if other peers
                                * keep sending */
 
 /* ---- making ---- */
@@ -21,7 +22,7 @@ static int gfi_addr_check(const struct gfi_domain *domain, const struct gfi_addr
     if (addr->version != GFI_WIRE_VERSION || addr->device_len != domain->addr.device_len ||
         addr->iface_len != domain->addr.iface_len || addr->ep >= GFI_MAX_EPS) {
         GFI_WARN(FI_LOG_AV, "not an address of this version of the provider: is the other side of "
-                 "the same version of openglex?\n");
+                            "the same version of openglex?\n");
         return -FI_EINVAL;
     }
     return 0;
@@ -54,12 +55,13 @@ static int gfi_peer_open_ep(struct gfi_peer *peer)
     uct_ep_params_t params;
 
     if (!uct_iface_is_reachable(peer->domain->uct.iface, device, iface)) {
-        GFI_WARN(FI_LOG_AV, "the NIC has no way to an address: another host without a link, "
+        GFI_WARN(FI_LOG_AV,
+                 "the NIC has no way to an address: another host without a link, "
                  "another GLEX_FABRIC, or a process that may not be read (see glex_info)\n");
         return -FI_EHOSTUNREACH;
     }
-    params.field_mask = UCT_EP_PARAM_FIELD_IFACE | UCT_EP_PARAM_FIELD_DEV_ADDR |
-                        UCT_EP_PARAM_FIELD_IFACE_ADDR;
+    params.field_mask =
+        UCT_EP_PARAM_FIELD_IFACE | UCT_EP_PARAM_FIELD_DEV_ADDR | UCT_EP_PARAM_FIELD_IFACE_ADDR;
     params.iface = peer->domain->uct.iface;
     params.dev_addr = device;
     params.iface_addr = iface;
@@ -286,7 +288,8 @@ void gfi_peer_update(struct gfi_peer *peer)
 
 void gfi_peer_connect(struct gfi_peer *peer)
 {
-    struct gfi_hello hello = {.header = gfi_header(GFI_NO_PEER, 0, 0, 0), .your_id = peer->id,
+    struct gfi_hello hello = {.header = gfi_header(GFI_NO_PEER, 0, 0, 0),
+                              .your_id = peer->id,
                               .addr = peer->domain->addr};
 
     if (!peer->hello_sent) {
@@ -311,7 +314,8 @@ static void gfi_peer_fail_ops(struct gfi_list *ops, int error)
 {
     struct gfi_list *item, *next;
 
-    gfi_list_for_each_safe(item, next, ops) {
+    gfi_list_for_each_safe(item, next, ops)
+    {
         gfi_op_fail(gfi_list_entry(item, struct gfi_op, link), error);
     }
 }

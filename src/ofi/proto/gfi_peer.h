@@ -29,34 +29,34 @@ struct gfi_ctl {
 
 /* The known properties of a peer's key */
 struct gfi_rkey {
-    bool known;           /* the peer has answered */
-    bool revoked;         /* free it after its last use */
+    bool known;   /* the peer has answered */
+    bool revoked; /* free it after its last use */
     unsigned uses;
     uint64_t base, addr, length, access;
-    uint64_t events;      /* FI_REMOTE_READ, FI_REMOTE_WRITE: accesses that the target wants
+    uint64_t events; /* FI_REMOTE_READ, FI_REMOTE_WRITE: accesses that the target wants
                            * reported */
     uct_rkey_bundle_t bundle;
 };
 
 struct gfi_peer {
     uct_ep_h uct_ep;
-    ssize_t short_max;    /* longest data of a tagged message by am_short; -1: slow path */
-    uint64_t header;      /* my number at the peer, in the header's place */
-    uint32_t id;          /* the peer's number here */
+    ssize_t short_max; /* longest data of a tagged message by am_short; -1: slow path */
+    uint64_t header;   /* my number at the peer, in the header's place */
+    uint32_t id;       /* the peer's number here */
     bool hello_sent, ready;
-    bool pressed;         /* the peer wants announcements only */
-    bool told;            /* PRESSURE was sent to the peer */
-    bool is_due;          /* in domain->due_peers */
-    bool left;            /* BYE arrived */
-    bool is_draining;     /* in domain->draining */
-    bool is_cut;          /* a message of the peer was lost here: nothing after that message arrives */
-    int error;            /* FI_ error, once the peer has failed */
+    bool pressed;     /* the peer wants announcements only */
+    bool told;        /* PRESSURE was sent to the peer */
+    bool is_due;      /* in domain->due_peers */
+    bool left;        /* BYE arrived */
+    bool is_draining; /* in domain->draining */
+    bool is_cut;      /* a message of the peer was lost here: nothing after that message arrives */
+    int error;        /* FI_ error, once the peer has failed */
     struct gfi_domain *domain;
     struct gfi_ctl *first_ctl, **last_ctl;
-    struct gfi_list ops;  /* operations that wait for the peer */
+    struct gfi_list ops;      /* operations that wait for the peer */
     struct gfi_list deferred; /* messages that wait for the peer's HELLO, in order */
-    struct gfi_list rma;  /* RMA operations not started yet, in order */
-    struct gfi_map rkeys; /* key -> gfi_rkey */
+    struct gfi_list rma;      /* RMA operations not started yet, in order */
+    struct gfi_map rkeys;     /* key -> gfi_rkey */
     struct gfi_list due, draining;
     uint32_t next_same;   /* next peer with the same hash of the address, or GFI_NO_PEER */
     struct gfi_addr addr; /* ep is 0 */

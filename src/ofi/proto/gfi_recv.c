@@ -23,8 +23,8 @@ static void gfi_recv_report_error(struct gfi_ep *ep, void *context, bool tagged,
                                   const struct gfi_envelope *envelope, size_t len, uint64_t flags,
                                   int error)
 {
-    struct fi_cq_err_entry entry = {.op_context = context, .len = len, .err = error,
-                                    .prov_errno = error};
+    struct fi_cq_err_entry entry = {
+        .op_context = context, .len = len, .err = error, .prov_errno = error};
 
     entry.flags = gfi_recv_cq_flags(tagged, envelope->flags) | flags;
     entry.tag = envelope->tag;
@@ -59,9 +59,10 @@ static void gfi_recv_release_multi(struct gfi_ep *ep, struct gfi_recv *recv)
         return;
     }
     if (ep->rx_cq != NULL && (cqe = gfi_cq_add(ep->rx_cq)) != NULL) {
-        *cqe = (struct gfi_cqe){.context = recv->context, .source = FI_ADDR_NOTAVAIL,
-                                .flags = FI_RECV | FI_MULTI_RECV |
-                                         (recv->tagged ? FI_TAGGED : FI_MSG)};
+        *cqe = (struct gfi_cqe){.context = recv->context,
+                                .source = FI_ADDR_NOTAVAIL,
+                                .flags =
+                                    FI_RECV | FI_MULTI_RECV | (recv->tagged ? FI_TAGGED : FI_MSG)};
     }
     gfi_recv_free(ep, recv);
 }
@@ -144,8 +145,10 @@ static void gfi_recv_eager(struct gfi_ep *ep, struct gfi_recv *recv,
 
 static void gfi_recv_ask_for_stream(struct gfi_op *op)
 {
-    struct gfi_cts cts = {.header = op->peer->header, .op = op->remote_op,
-                          .recv = gfi_op_number(op), .length = op->len};
+    struct gfi_cts cts = {.header = op->peer->header,
+                          .op = op->remote_op,
+                          .recv = gfi_op_number(op),
+                          .length = op->len};
 
     op->streaming = true;
     gfi_peer_send(op->peer, GFI_AM_CTS, &cts, sizeof(cts));
@@ -161,7 +164,9 @@ static int gfi_recv_register(struct gfi_op *op)
     }
     return uct_md_mem_reg(domain->uct.md, op->place.iov[0].iov_base, op->place.iov[0].iov_len,
                           UCT_MD_MEM_ACCESS_ALL | UCT_MD_MEM_FLAG_HIDE_ERRORS,
-                          &op->memh) == UCS_OK ? 0 : -FI_ENOMEM;
+                          &op->memh) == UCS_OK ?
+               0 :
+               -FI_ENOMEM;
 }
 
 /* @return UCS_OK, UCS_INPROGRESS, or UCS_ERR_NO_RESOURCE: try again */
@@ -266,8 +271,8 @@ static void gfi_recv_announced(struct gfi_ep *ep, struct gfi_recv *recv,
     }
     if (envelope->rkey_len > 0 && (domain->uct.attr.cap.flags & UCT_IFACE_FLAG_GET_ZCOPY) &&
         gfi_recv_register(op) == 0) {
-        op->has_bundle = uct_rkey_unpack(domain->uct.component, envelope->rkey,
-                                         &op->bundle) == UCS_OK;
+        op->has_bundle =
+            uct_rkey_unpack(domain->uct.component, envelope->rkey, &op->bundle) == UCS_OK;
     }
     op->envelope.rkey = NULL; /* another operation owns the key */
     if (op->has_bundle && gfi_share_is_useful(op)) {
@@ -381,8 +386,8 @@ static void gfi_recv_consume(struct gfi_ep *ep, struct gfi_recv *recv, struct gf
 void gfi_recv_arrive(struct gfi_ep *ep, bool tagged, const struct gfi_envelope *envelope,
                      const void *bytes)
 {
-    struct gfi_match_recv *found = gfi_match_find_recv(gfi_recv_match(ep, tagged), envelope->source,
-                                                       envelope->tag);
+    struct gfi_match_recv *found =
+        gfi_match_find_recv(gfi_recv_match(ep, tagged), envelope->source, envelope->tag);
     struct gfi_recv *recv = gfi_of(found, struct gfi_recv, match);
 
     if (found == NULL) {
@@ -411,7 +416,8 @@ static struct gfi_unexpected *gfi_recv_find(struct gfi_ep *ep, bool tagged, uint
 }
 
 /* The context of a claimed message remembers it */
-static void gfi_recv_claim(struct gfi_ep *ep, struct gfi_unexpected *msg, struct fi_context *context)
+static void gfi_recv_claim(struct gfi_ep *ep, struct gfi_unexpected *msg,
+                           struct fi_context *context)
 {
     context->internal[0] = msg;
     gfi_list_add(&ep->claimed, &msg->match.all);
@@ -422,7 +428,8 @@ static struct gfi_unexpected *gfi_recv_claimed(struct gfi_ep *ep, const struct f
     struct gfi_unexpected *msg;
     struct gfi_list *item;
 
-    gfi_list_for_each(item, &ep->claimed) {
+    gfi_list_for_each(item, &ep->claimed)
+    {
         msg = gfi_of(item, struct gfi_unexpected, match.all);
         if (msg == context->internal[0]) {
             gfi_list_del(&msg->match.all);
@@ -441,8 +448,8 @@ static void gfi_recv_discard(struct gfi_ep *ep, struct gfi_unexpected *msg)
     gfi_recv_free_msg(ep->domain, msg);
 }
 
-static void gfi_recv_report_peek(struct gfi_ep *ep, bool tagged, const struct gfi_envelope *envelope,
-                                 void *context)
+static void gfi_recv_report_peek(struct gfi_ep *ep, bool tagged,
+                                 const struct gfi_envelope *envelope, void *context)
 {
     struct gfi_cqe *cqe = ep->rx_cq != NULL ? gfi_cq_add(ep->rx_cq) : NULL;
 
@@ -574,9 +581,8 @@ ssize_t gfi_recv(struct gfi_ep *ep, bool tagged, const struct iovec *iov, size_t
         return -FI_EINVAL;
     }
     if (gfi_unlikely(flags & GFI_RECV_MODES)) {
-        return flags & FI_PEEK ?
-                   gfi_recv_peek(ep, tagged, source, tag, ignore, context, flags) :
-                   gfi_recv_take_claimed(ep, tagged, iov, iov_count, context, flags);
+        return flags & FI_PEEK ? gfi_recv_peek(ep, tagged, source, tag, ignore, context, flags) :
+                                 gfi_recv_take_claimed(ep, tagged, iov, iov_count, context, flags);
     }
     if (gfi_unlikely(peer != NULL && gfi_peer_is_over(peer)) &&
         gfi_recv_find(ep, tagged, source, tag, ignore) == NULL) {
@@ -611,7 +617,8 @@ static bool gfi_recv_cancel_in(struct gfi_ep *ep, struct gfi_match *match, void 
     struct gfi_recv *recv;
     struct gfi_list *item;
 
-    gfi_list_for_each(item, &match->all_recvs) {
+    gfi_list_for_each(item, &match->all_recvs)
+    {
         recv = gfi_of(item, struct gfi_recv, match.all);
         if (recv->context == context) {
             gfi_recv_abort(ep, recv, FI_ECANCELED);
@@ -624,7 +631,9 @@ static bool gfi_recv_cancel_in(struct gfi_ep *ep, struct gfi_match *match, void 
 int gfi_recv_cancel(struct gfi_ep *ep, void *context)
 {
     return gfi_recv_cancel_in(ep, &ep->tagged, context) ||
-           gfi_recv_cancel_in(ep, &ep->msg, context) ? 0 : -FI_ENOENT;
+                   gfi_recv_cancel_in(ep, &ep->msg, context) ?
+               0 :
+               -FI_ENOENT;
 }
 
 static void gfi_recv_fail_in(struct gfi_ep *ep, struct gfi_match *match, struct gfi_peer *peer)
@@ -632,7 +641,8 @@ static void gfi_recv_fail_in(struct gfi_ep *ep, struct gfi_match *match, struct 
     struct gfi_list *item, *next;
     struct gfi_recv *recv;
 
-    gfi_list_for_each_safe(item, next, &match->all_recvs) {
+    gfi_list_for_each_safe(item, next, &match->all_recvs)
+    {
         recv = gfi_of(item, struct gfi_recv, match.all);
         if (recv->match.source != GFI_ANY_SOURCE &&
             (recv->match.source & GFI_NO_PEER) == peer->id) {
@@ -659,10 +669,12 @@ static void gfi_recv_cleanup_match(struct gfi_ep *ep, struct gfi_match *match)
     struct gfi_list *item, *next;
     struct gfi_unexpected *msg;
 
-    gfi_list_for_each_safe(item, next, &match->all_recvs) {
+    gfi_list_for_each_safe(item, next, &match->all_recvs)
+    {
         free(gfi_of(item, struct gfi_recv, match.all));
     }
-    gfi_list_for_each_safe(item, next, &match->all_msgs) {
+    gfi_list_for_each_safe(item, next, &match->all_msgs)
+    {
         msg = gfi_of(item, struct gfi_unexpected, match.all);
         if (msg->envelope.announced || (msg->envelope.flags & GFI_HDR_ACK)) {
             gfi_recv_send_fin(msg->envelope.peer, msg->envelope.op, FI_ECANCELED);
@@ -678,10 +690,12 @@ void gfi_recv_cleanup(struct gfi_ep *ep)
 
     gfi_recv_cleanup_match(ep, &ep->tagged);
     gfi_recv_cleanup_match(ep, &ep->msg);
-    gfi_list_for_each_safe(item, next, &ep->claimed) {
+    gfi_list_for_each_safe(item, next, &ep->claimed)
+    {
         gfi_recv_discard(ep, gfi_of(item, struct gfi_unexpected, match.all));
     }
-    gfi_list_for_each_safe(item, next, &ep->free_recvs) {
+    gfi_list_for_each_safe(item, next, &ep->free_recvs)
+    {
         free(gfi_of(item, struct gfi_recv, link));
     }
 }

@@ -122,8 +122,8 @@ void gfi_rma_on_reply(struct gfi_peer *peer, const struct gfi_key_reply *reply)
     rkey->length = reply->length;
     rkey->access = reply->access;
     rkey->events = reply->events;
-    if (reply->rkey_len == 0 || uct_rkey_unpack(peer->domain->uct.component, reply->rkey,
-                                                &rkey->bundle) != UCS_OK) {
+    if (reply->rkey_len == 0 ||
+        uct_rkey_unpack(peer->domain->uct.component, reply->rkey, &rkey->bundle) != UCS_OK) {
         rkey->bundle.rkey = UCT_INVALID_RKEY;
     }
     gfi_rma_start_waiting(peer);
@@ -148,18 +148,20 @@ int gfi_rkey_check(const struct gfi_rkey *rkey, bool is_write, uint64_t addr, si
 
 /* ---- operations ---- */
 
-static ucs_status_t gfi_rma_post_piece(struct gfi_op *op, const struct iovec *piece, uint64_t remote)
+static ucs_status_t gfi_rma_post_piece(struct gfi_op *op, const struct iovec *piece,
+                                       uint64_t remote)
 {
     const uct_iface_attr_t *attr = &op->ep->domain->uct.attr;
-    uct_iov_t iov = {.buffer = piece->iov_base, .length = piece->iov_len, .memh = op->memh,
-                     .count = 1};
+    uct_iov_t iov = {
+        .buffer = piece->iov_base, .length = piece->iov_len, .memh = op->memh, .count = 1};
 
     if (op->type != GFI_OP_READ) {
         if (piece->iov_len <= attr->cap.put.max_short) {
             return uct_ep_put_short(op->peer->uct_ep, piece->iov_base, (unsigned)piece->iov_len,
                                     remote, op->rkey->bundle.rkey);
         }
-        return uct_ep_put_zcopy(op->peer->uct_ep, &iov, 1, remote, op->rkey->bundle.rkey, &op->comp);
+        return uct_ep_put_zcopy(op->peer->uct_ep, &iov, 1, remote, op->rkey->bundle.rkey,
+                                &op->comp);
     }
     if ((attr->cap.flags & UCT_IFACE_FLAG_GET_SHORT) && piece->iov_len <= attr->cap.get.max_short) {
         return uct_ep_get_short(op->peer->uct_ep, piece->iov_base, (unsigned)piece->iov_len, remote,
@@ -200,8 +202,8 @@ static ucs_status_t gfi_rma_move(struct gfi_op *op)
         piece.iov_len = gfi_min(piece.iov_len, max);
         status = gfi_rma_register(op, &piece);
         if (status == UCS_OK) {
-            status = gfi_rma_post_piece(op, &piece,
-                                        op->rkey->addr + (op->remote_addr - op->rkey->base) + op->done);
+            status = gfi_rma_post_piece(
+                op, &piece, op->rkey->addr + (op->remote_addr - op->rkey->base) + op->done);
         }
         if (status == UCS_INPROGRESS) {
             op->comp.count++;

@@ -65,9 +65,10 @@ static void gfi_send_done(const struct gfi_send *send)
     if (ep->cntrs[GFI_CNTR_SEND] != NULL) {
         gfi_cntr_count(ep->cntrs[GFI_CNTR_SEND], false);
     }
-    if ((send->flags & FI_COMPLETION) && ep->tx_cq != NULL && (cqe = gfi_cq_add(ep->tx_cq)) != NULL) {
-        *cqe = (struct gfi_cqe){.context = send->context, .flags = gfi_send_cq_flags(send),
-                                .source = FI_ADDR_NOTAVAIL};
+    if ((send->flags & FI_COMPLETION) && ep->tx_cq != NULL &&
+        (cqe = gfi_cq_add(ep->tx_cq)) != NULL) {
+        *cqe = (struct gfi_cqe){
+            .context = send->context, .flags = gfi_send_cq_flags(send), .source = FI_ADDR_NOTAVAIL};
     }
 }
 
@@ -124,8 +125,8 @@ static ssize_t gfi_send_error(struct gfi_peer *peer, ucs_status_t status)
     return -peer->error;
 }
 
-static ssize_t gfi_send_eager(const struct gfi_send *send, struct gfi_peer *peer,
-                              uint64_t dst_ep, const struct gfi_place *place)
+static ssize_t gfi_send_eager(const struct gfi_send *send, struct gfi_peer *peer, uint64_t dst_ep,
+                              const struct gfi_place *place)
 {
     uint64_t flags = gfi_send_hdr_flags(send) & ~(uint64_t)GFI_HDR_TAGGED, header;
     struct gfi_eager eager = {.place = place, .len = place->len};
@@ -163,7 +164,8 @@ static ssize_t gfi_send_eager(const struct gfi_send *send, struct gfi_peer *peer
 static uint32_t gfi_send_register(const struct gfi_send *send, struct gfi_op *op, uint8_t *rkey)
 {
     struct gfi_domain *domain = send->ep->domain;
-    const struct gfi_mr *mr = send->desc != NULL && !(send->flags & FI_INJECT) ? send->desc[0] : NULL;
+    const struct gfi_mr *mr =
+        send->desc != NULL && !(send->flags & FI_INJECT) ? send->desc[0] : NULL;
     const struct iovec *iov = &op->place.iov[0];
 
     if (!gfi_params.rendezvous_get || op->place.iov_count != 1 || op->len <= domain->eager_size ||
@@ -225,8 +227,8 @@ static ssize_t gfi_send_announced(const struct gfi_send *send, struct gfi_peer *
         gfi_op_free(op);
         return -FI_EAGAIN;
     }
-    rts->header = peer->header | dst_ep | send->ep->header |
-                  gfi_send_hdr_flags(send) << GFI_FLAGS_SHIFT;
+    rts->header =
+        peer->header | dst_ep | send->ep->header | gfi_send_hdr_flags(send) << GFI_FLAGS_SHIFT;
     rts->tag = send->tag;
     rts->data = send->data;
     rts->length = op->len;
@@ -291,9 +293,13 @@ static int gfi_send_defer(const struct gfi_send *send, struct gfi_peer *peer, ui
 /* @return false: the NIC has no room */
 static bool gfi_send_deferred_one(struct gfi_op *op)
 {
-    struct gfi_send send = {.ep = op->ep, .iov = op->place.iov, .iov_count = op->place.iov_count,
-                            .tag = op->tag, .data = op->data,
-                            .tagged = (op->cq_flags & FI_TAGGED) != 0, .context = op->context,
+    struct gfi_send send = {.ep = op->ep,
+                            .iov = op->place.iov,
+                            .iov_count = op->place.iov_count,
+                            .tag = op->tag,
+                            .data = op->data,
+                            .tagged = (op->cq_flags & FI_TAGGED) != 0,
+                            .context = op->context,
                             .flags = op->flags};
     int ret;
 
@@ -333,12 +339,14 @@ ssize_t gfi_send(const struct gfi_send *send)
         return -FI_EINVAL;
     }
     gfi_send_place(send, &place);
-    if (place.len > GFI_MAX_MSG_SIZE || ((send->flags & FI_INJECT) && place.len > send->ep->inject_size)) {
+    if (place.len > GFI_MAX_MSG_SIZE ||
+        ((send->flags & FI_INJECT) && place.len > send->ep->inject_size)) {
         return -FI_EMSGSIZE;
     }
     peer = entry->peer;
     ret = gfi_peer_check(peer);
-    if ((ret == 0 || ret == -FI_EAGAIN) && send->ep->tx_cq != NULL && gfi_cq_is_full(send->ep->tx_cq)) {
+    if ((ret == 0 || ret == -FI_EAGAIN) && send->ep->tx_cq != NULL &&
+        gfi_cq_is_full(send->ep->tx_cq)) {
         ret = -FI_EAGAIN;
     } else if (ret == -FI_EAGAIN || (ret == 0 && !gfi_list_is_empty(&peer->deferred))) {
         ret = gfi_send_defer(send, peer, entry->header, &place);

@@ -18,19 +18,20 @@
 
 #include <stdlib.h>
 
-#define GFI_SHARE_PIECES 16          /* the first piece is this part of a message */
+#define GFI_SHARE_PIECES 16             /* the first piece is this part of a message */
 #define GFI_SHARE_UNIT   ((size_t)4096) /* parts end at a multiple of it */
 
 /* ---- receiver ---- */
 
 void gfi_share_offer(struct gfi_op *op)
 {
-    struct gfi_offer offer = {.header = op->peer->header, .op = op->remote_op,
-                              .recv = gfi_op_number(op)};
+    struct gfi_offer offer = {
+        .header = op->peer->header, .op = op->remote_op, .recv = gfi_op_number(op)};
 
     op->offered = true;
     gfi_op_set_due(op);
-    gfi_peer_send(op->peer, GFI_AM_OFFER, &offer, sizeof(offer)); /* may fail the peer, and end op */
+    gfi_peer_send(op->peer, GFI_AM_OFFER, &offer,
+                  sizeof(offer)); /* may fail the peer, and end op */
 }
 
 bool gfi_share_is_useful(const struct gfi_op *op)
@@ -52,9 +53,9 @@ static bool gfi_share_register(struct gfi_op *op, size_t length, struct gfi_gran
     struct gfi_uct *uct = &op->peer->domain->uct;
     uint8_t *addr = (uint8_t *)op->place.iov[0].iov_base + op->fetch_end - length;
 
-    if (length == 0 || uct_md_mem_reg(uct->md, addr, length,
-                                      UCT_MD_MEM_ACCESS_ALL | UCT_MD_MEM_FLAG_HIDE_ERRORS,
-                                      &op->memh) != UCS_OK) {
+    if (length == 0 ||
+        uct_md_mem_reg(uct->md, addr, length, UCT_MD_MEM_ACCESS_ALL | UCT_MD_MEM_FLAG_HIDE_ERRORS,
+                       &op->memh) != UCS_OK) {
         op->memh = UCT_MEM_HANDLE_NULL;
         return false;
     }
@@ -138,7 +139,8 @@ static struct gfi_op *gfi_share_new_write(struct gfi_op *message, const struct g
     if (rkey == NULL) {
         return NULL;
     }
-    if (uct_rkey_unpack(message->peer->domain->uct.component, grant->rkey, &rkey->bundle) != UCS_OK) {
+    if (uct_rkey_unpack(message->peer->domain->uct.component, grant->rkey, &rkey->bundle) !=
+        UCS_OK) {
         goto err_free;
     }
     op = gfi_op_new(message->ep, message->peer, GFI_OP_SHARE);

@@ -46,7 +46,7 @@ typedef struct uct_ud_mon_stats {
     int no_receive_known;
     uint64_t no_receive;
     uint64_t lost_on_way;
-    uint64_t bad_qkey;     /**< dropped by the port for a wrong queue key (a 16-bit counter of the
+    uint64_t bad_qkey; /**< dropped by the port for a wrong queue key (a 16-bit counter of the
                             *   port) */
 } uct_ud_mon_stats_t;
 
@@ -74,10 +74,9 @@ typedef struct uct_ud_mon_sender_stats {
 ucs_status_t uct_ud_mon_iface_stats(uct_iface_h iface, uct_ud_mon_stats_t *stats);
 
 /** Call `cb` for each known stream, in no particular order. `cb` must not use the interface. */
-ucs_status_t uct_ud_mon_iface_senders(uct_iface_h iface,
-                                      void (*cb)(const uct_ud_mon_sender_stats_t *sender,
-                                                 void *arg),
-                                      void *arg);
+ucs_status_t
+uct_ud_mon_iface_senders(uct_iface_h iface,
+                         void (*cb)(const uct_ud_mon_sender_stats_t *sender, void *arg), void *arg);
 
 /** Describe the current datagram. Only inside an active message handler, else UCS_ERR_NO_ELEM. */
 ucs_status_t uct_ud_mon_iface_rx_info(uct_iface_h iface, uct_ud_mon_rx_info_t *info);

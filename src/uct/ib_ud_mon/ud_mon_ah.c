@@ -37,8 +37,8 @@ ucs_status_t ud_mon_ah_get(uct_ud_mon_iface_t *iface, const struct ibv_ah_attr *
     ah->refs = 1;
     ah->ah = ibv_create_ah(md->pd, &ah->attr);
     if (ah->ah == NULL) {
-        ucs_diag("ib_ud_mon: %s:%d: no way to LID %u GID %s: %m", md->name, iface->port,
-                 attr->dlid, inet_ntop(AF_INET6, &attr->grh.dgid, text, sizeof(text)));
+        ucs_diag("ib_ud_mon: %s:%d: no way to LID %u GID %s: %m", md->name, iface->port, attr->dlid,
+                 inet_ntop(AF_INET6, &attr->grh.dgid, text, sizeof(text)));
         status = UCS_ERR_UNREACHABLE;
         goto err_free;
     }
@@ -89,7 +89,8 @@ void ud_mon_ahs_cleanup(uct_ud_mon_iface_t *iface)
 {
     ud_mon_ah_t *ah, *next;
 
-    ucs_list_for_each_safe(ah, next, &iface->dead_ahs, dead) {
+    ucs_list_for_each_safe(ah, next, &iface->dead_ahs, dead)
+    {
         ud_mon_ah_destroy(ah);
     }
     if (kh_size(&iface->ahs) > 0) {

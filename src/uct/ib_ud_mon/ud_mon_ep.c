@@ -92,7 +92,7 @@ ucs_status_t uct_ud_mon_iface_rx_info(uct_iface_h tl_iface, uct_ud_mon_rx_info_t
     if (iface->rx.current == NULL) {
         return UCS_ERR_NO_ELEM;
     }
-    *info = (uct_ud_mon_rx_info_t) {
+    *info = (uct_ud_mon_rx_info_t){
         .sender = le64toh(iface->rx.current_header->sender),
         .stream = le32toh(iface->rx.current_header->stream),
         .qpn = iface->rx.current->src_qp,

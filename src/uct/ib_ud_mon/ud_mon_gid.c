@@ -40,7 +40,8 @@ static ucs_status_t ud_mon_gid_best(uct_ud_mon_md_t *md, uint8_t port, int *inde
     ucs_free(table);
     if (best_rank == 0) {
         ucs_error("ib_ud_mon: %s:%d has no RoCE v2 address: give its network interface an IP "
-                  "address, or choose one by UCX_IB_UD_MON_GID_INDEX", md->name, port);
+                  "address, or choose one by UCX_IB_UD_MON_GID_INDEX",
+                  md->name, port);
         return UCS_ERR_INVALID_ADDR;
     }
     return UCS_OK;

@@ -68,8 +68,7 @@ static ucs_config_field_t uct_ud_mon_iface_config_table[] = {
      "lost. ucx_perftest asks for it.",
      ucs_offsetof(uct_ud_mon_iface_config_t, cb_sync), UCS_CONFIG_TYPE_BOOL},
 
-    {NULL}
-};
+    {NULL}};
 
 static ucs_status_t uct_ud_mon_iface_query(uct_iface_h tl_iface, uct_iface_attr_t *attr)
 {
@@ -218,7 +217,8 @@ static uct_iface_ops_t uct_ud_mon_iface_ops = {
 uct_ud_mon_iface_t *uct_ud_mon_iface_cast(uct_iface_h tl_iface)
 {
     return (tl_iface->ops.iface_query == uct_ud_mon_iface_query) ?
-               ucs_derived_of(tl_iface, uct_ud_mon_iface_t) : NULL;
+               ucs_derived_of(tl_iface, uct_ud_mon_iface_t) :
+               NULL;
 }
 
 static ucs_status_t ud_mon_config_check(const uct_ud_mon_iface_config_t *config,
@@ -335,12 +335,14 @@ static UCS_CLASS_INIT_FUNC(uct_ud_mon_iface_t, uct_md_h tl_md, uct_worker_h work
     ucs_status_t status;
 
     UCT_CHECK_PARAM((params->field_mask & UCT_IFACE_PARAM_FIELD_OPEN_MODE) &&
-                    (params->open_mode & UCT_IFACE_OPEN_MODE_DEVICE),
+                        (params->open_mode & UCT_IFACE_OPEN_MODE_DEVICE),
                     "ib_ud_mon: an interface is opened on a device only");
-    UCS_CLASS_CALL_SUPER_INIT(uct_base_iface_t, &uct_ud_mon_iface_ops, &uct_base_iface_internal_ops,
-                              tl_md, worker, params, tl_config UCS_STATS_ARG(
-                                  (params->field_mask & UCT_IFACE_PARAM_FIELD_STATS_ROOT) ?
-                                  params->stats_root : NULL) UCS_STATS_ARG("ud_mon"));
+    UCS_CLASS_CALL_SUPER_INIT(
+        uct_base_iface_t, &uct_ud_mon_iface_ops, &uct_base_iface_internal_ops, tl_md, worker,
+        params,
+        tl_config UCS_STATS_ARG(
+            (params->field_mask & UCT_IFACE_PARAM_FIELD_STATS_ROOT) ? params->stats_root : NULL)
+            UCS_STATS_ARG("ud_mon"));
     self->config = *ucs_derived_of(tl_config, uct_ud_mon_iface_config_t);
     status = ud_mon_config_check(&self->config, md);
     if (status != UCS_OK) {
@@ -383,8 +385,7 @@ err_senders:
 
 static UCS_CLASS_CLEANUP_FUNC(uct_ud_mon_iface_t)
 {
-    uct_base_iface_progress_disable(&self->super.super,
-                                    UCT_PROGRESS_SEND | UCT_PROGRESS_RECV);
+    uct_base_iface_progress_disable(&self->super.super, UCT_PROGRESS_SEND | UCT_PROGRESS_RECV);
     uct_ud_mon_qp_close(self);
     ud_mon_ahs_cleanup(self);
     ud_mon_event_close(self);

@@ -22,9 +22,9 @@
 
 enum {
     UD_MON_GRH_LENGTH = 40,
-    UD_MON_MAX_SGE    = 4,  /* the header's and three of the user's */
-    UD_MON_RX_SGE     = 2,
-    UD_MON_POLL_MAX   = 64  /* completions taken at once */
+    UD_MON_MAX_SGE = 4, /* the header's and three of the user's */
+    UD_MON_RX_SGE = 2,
+    UD_MON_POLL_MAX = 64 /* completions taken at once */
 };
 
 typedef struct uct_ud_mon_iface_config {
@@ -81,7 +81,7 @@ typedef struct ud_mon_rx {
     void *memory;
     struct ibv_recv_wr *wr;
     struct ibv_sge (*sge)[UD_MON_RX_SGE]; /* global routing header, datagram */
-    struct ibv_grh *grhs; /* behind the slots, one for each */
+    struct ibv_grh *grhs;                 /* behind the slots, one for each */
     size_t slot_size;
     uint32_t length; /* power of two */
     uint32_t batch;
@@ -155,8 +155,8 @@ typedef struct uct_ud_mon_iface {
     int gid_index;
     union ibv_gid gid;
     uint16_t lid;
-    uint32_t port_mtu;   /* largest received datagram, including the transport's header */
-    uint32_t mtu;        /* largest sent datagram */
+    uint32_t port_mtu; /* largest received datagram, including the transport's header */
+    uint32_t mtu;      /* largest sent datagram */
     uint64_t id;
     uint32_t next_stream;
     struct ibv_qp *qp;

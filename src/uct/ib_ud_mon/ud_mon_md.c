@@ -93,8 +93,8 @@ static ucs_status_t uct_ud_mon_md_query(uct_md_h tl_md, uct_md_attr_t *attr)
 }
 
 /* The memory is registered for sending only. No peer can access it. */
-static ucs_status_t uct_ud_mon_mem_reg(uct_md_h tl_md, void *address, size_t length,
-                                       unsigned flags, uct_mem_h *memh_p)
+static ucs_status_t uct_ud_mon_mem_reg(uct_md_h tl_md, void *address, size_t length, unsigned flags,
+                                       uct_mem_h *memh_p)
 {
     uct_ud_mon_md_t *md = ucs_derived_of(tl_md, uct_ud_mon_md_t);
     struct ibv_mr *mr;

@@ -135,13 +135,14 @@ static ucs_status_t ud_mon_qp_create(uct_ud_mon_iface_t *iface)
         .send_cq = iface->tx.cq,
         .recv_cq = iface->rx.cq,
         .qp_type = IBV_QPT_UD,
-        .cap = {
-            .max_send_wr = iface->tx.length,
-            .max_recv_wr = iface->rx.length,
-            .max_send_sge = ucs_min(UD_MON_MAX_SGE, md->attr.max_sge),
-            .max_recv_sge = UD_MON_RX_SGE,
-            .max_inline_data = iface->config.tx_inline,
-        },
+        .cap =
+            {
+                .max_send_wr = iface->tx.length,
+                .max_recv_wr = iface->rx.length,
+                .max_send_sge = ucs_min(UD_MON_MAX_SGE, md->attr.max_sge),
+                .max_recv_sge = UD_MON_RX_SGE,
+                .max_inline_data = iface->config.tx_inline,
+            },
     };
 
     iface->qp = ibv_create_qp(md->pd, &attr);

@@ -17,8 +17,8 @@ void uct_ud_mon_rx_refill(uct_ud_mon_iface_t *iface)
 
     while ((count = ucs_min(rx->done + rx->length - rx->posted, rx->batch)) == rx->batch) {
         for (i = 0; i < count; ++i) {
-            rx->wr[(rx->posted + i) & mask].wr_id = ((uint64_t)iface->generation << 32) |
-                                                    (uint32_t)(rx->posted + i);
+            rx->wr[(rx->posted + i) & mask].wr_id =
+                ((uint64_t)iface->generation << 32) | (uint32_t)(rx->posted + i);
         }
         first = &rx->wr[rx->posted & mask];
         last = &rx->wr[(rx->posted + count - 1) & mask];
@@ -51,8 +51,7 @@ static int ud_mon_rx_check(uct_ud_mon_iface_t *iface, const ud_mon_header_t *hea
         return 0;
     }
     if ((le16toh(header->length) != (byte_len - UD_MON_GRH_LENGTH - sizeof(*header))) ||
-        (header->am_id >= UCT_AM_ID_MAX) || (header->zero != 0) ||
-        (header->sender == 0)) {
+        (header->am_id >= UCT_AM_ID_MAX) || (header->zero != 0) || (header->sender == 0)) {
         ++iface->stats.malformed;
         return 0;
     }

@@ -15,15 +15,14 @@ void ud_mon_senders_cleanup(uct_ud_mon_iface_t *iface)
     ud_mon_sender_t *sender;
 
     kh_foreach_value(&iface->senders, sender, { ucs_free(sender); })
-    kh_destroy_inplace(ud_mon_senders, &iface->senders);
+        kh_destroy_inplace(ud_mon_senders, &iface->senders);
 }
 
 static void ud_mon_senders_evict(uct_ud_mon_iface_t *iface)
 {
     ud_mon_sender_t *sender = ucs_list_extract_head(&iface->senders_lru, ud_mon_sender_t, lru);
 
-    kh_del(ud_mon_senders, &iface->senders,
-           kh_get(ud_mon_senders, &iface->senders, sender->key));
+    kh_del(ud_mon_senders, &iface->senders, kh_get(ud_mon_senders, &iface->senders, sender->key));
     ucs_free(sender);
     ++iface->stats.evicted;
 }
@@ -116,10 +115,9 @@ int ud_mon_senders_arrive(uct_ud_mon_iface_t *iface, const ud_mon_header_t *head
     return 0;
 }
 
-ucs_status_t uct_ud_mon_iface_senders(uct_iface_h tl_iface,
-                                      void (*cb)(const uct_ud_mon_sender_stats_t *sender,
-                                                 void *arg),
-                                      void *arg)
+ucs_status_t
+uct_ud_mon_iface_senders(uct_iface_h tl_iface,
+                         void (*cb)(const uct_ud_mon_sender_stats_t *sender, void *arg), void *arg)
 {
     uct_ud_mon_iface_t *iface = uct_ud_mon_iface_cast(tl_iface);
     uct_ud_mon_sender_stats_t stats;
@@ -128,8 +126,9 @@ ucs_status_t uct_ud_mon_iface_senders(uct_iface_h tl_iface,
     if (iface == NULL) {
         return UCS_ERR_INVALID_PARAM;
     }
-    ucs_list_for_each(sender, &iface->senders_lru, lru) {
-        stats = (uct_ud_mon_sender_stats_t) {
+    ucs_list_for_each(sender, &iface->senders_lru, lru)
+    {
+        stats = (uct_ud_mon_sender_stats_t){
             .sender = sender->key.sender,
             .stream = sender->key.stream,
             .received = sender->win.received,

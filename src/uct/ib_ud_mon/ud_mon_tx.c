@@ -60,7 +60,7 @@ static void ud_mon_tx_push(uct_ud_mon_ep_t *ep, ud_mon_header_t *header, uint8_t
     uint32_t index = tx->head & (tx->length - 1);
     struct ibv_send_wr *wr = &tx->wr[index];
 
-    *header = (ud_mon_header_t) {
+    *header = (ud_mon_header_t){
         .magic = htole32(UD_MON_MAGIC),
         .am_id = id,
         .length = htole16(length),
@@ -75,8 +75,8 @@ static void ud_mon_tx_push(uct_ud_mon_ep_t *ep, ud_mon_header_t *header, uint8_t
     wr->wr.ud.ah = ep->ah->ah;
     wr->wr.ud.remote_qpn = ep->qpn;
     wr->wr.ud.remote_qkey = ep->qkey;
-    wr->send_flags = ((num_sge == 1) && ((sizeof(*header) + copied) <= tx->max_inline)) ?
-                         IBV_SEND_INLINE : 0;
+    wr->send_flags =
+        ((num_sge == 1) && ((sizeof(*header) + copied) <= tx->max_inline)) ? IBV_SEND_INLINE : 0;
     ++tx->head;
     ++iface->stats.tx_datagrams;
     iface->stats.tx_bytes += length;

@@ -17,17 +17,17 @@ typedef struct ud_mon_header {
     uint32_t magic;
     uint8_t am_id;
     uint8_t zero;
-    uint16_t length;   /* of the payload, bytes; must match the received length */
-    uint32_t qkey;     /* of the sender, for replies; its QPN comes with the completion */
-    uint32_t stream;   /* the sender's endpoint: each counts its own datagrams */
-    uint64_t sender;   /* random identity of the sending interface */
-    uint64_t seq;      /* number of the datagram in its stream, from 0 */
-    uint64_t sent_ns;  /* time of sending, nanoseconds since 1970 (CLOCK_REALTIME) */
+    uint16_t length;  /* of the payload, bytes; must match the received length */
+    uint32_t qkey;    /* of the sender, for replies; its QPN comes with the completion */
+    uint32_t stream;  /* the sender's endpoint: each counts its own datagrams */
+    uint64_t sender;  /* random identity of the sending interface */
+    uint64_t seq;     /* number of the datagram in its stream, from 0 */
+    uint64_t sent_ns; /* time of sending, nanoseconds since 1970 (CLOCK_REALTIME) */
 } __attribute__((packed)) ud_mon_header_t;
 
 enum {
     UD_MON_ADDR_VERSION = 1,
-    UD_MON_ADDR_ETH     = 1 << 0 /* RoCE: the GID decides, there is no LID */
+    UD_MON_ADDR_ETH = 1 << 0 /* RoCE: the GID decides, there is no LID */
 };
 
 /* Device address: where the port is. */

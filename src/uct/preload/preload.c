@@ -71,8 +71,8 @@ static bool refuse(const struct ucx_found *found, const char *why)
 {
     if (refused != found->objects[UCX_LIBUCT].base && is_speaker()) {
         fprintf(stderr, "glex: not used: %s: %s\n", why,
-                is_required() ? "GLEX_REQUIRE=y makes this an error"
-                              : "the program runs on its own UCX, without glex");
+                is_required() ? "GLEX_REQUIRE=y makes this an error" :
+                                "the program runs on its own UCX, without glex");
     }
     refused = found->objects[UCX_LIBUCT].base;
     return false;

@@ -12,11 +12,11 @@
 typedef struct config_reader {
     graph_t *graph;
     FILE *file;
-    char *text;     /* the line at hand, */
+    char *text; /* the line at hand, */
     size_t size;
-    char *rest;     /* the part of the line that inih has not read yet */
+    char *rest; /* the part of the line that inih has not read yet */
     int line;
-    int continued;  /* inih has the rest of an option's value */
+    int continued; /* inih has the rest of an option's value */
     int failed;
 } config_reader_t;
 
@@ -116,7 +116,8 @@ static int config_option(config_reader_t *reader, udmon_node_t *node, const char
 {
     graph_option_t *option;
 
-    STAILQ_FOREACH(option, &node->options, list) {
+    STAILQ_FOREACH(option, &node->options, list)
+    {
         if (!strcmp(option->name, name) && reader->continued) {
             return config_append(option, value);
         }

@@ -142,8 +142,7 @@ void exposition_read(char *text, samples_t *samples, exposition_result_t *result
         line[strcspn(line, "\r")] = '\0';
         if (*line == '#') {
             read_comment(line, family, &counter);
-        } else if ((*line != '\0') &&
-                   (read_sample(line, family, counter, samples, result) < 0)) {
+        } else if ((*line != '\0') && (read_sample(line, family, counter, samples, result) < 0)) {
             result->bad_line = (result->bad_line == 0) ? number : result->bad_line;
             node_refuse(samples->node, REFUSED_LINE, line);
         }

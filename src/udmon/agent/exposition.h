@@ -7,8 +7,8 @@
 /* Numbers of samples and of refused lines of a text. */
 typedef struct exposition_result {
     size_t samples;
-    size_t skipped;   /* lines that cannot be samples here: too long, labels with escapes */
-    int bad_line;     /* number of the first invalid line, or 0 */
+    size_t skipped; /* lines that cannot be samples here: too long, labels with escapes */
+    int bad_line;   /* number of the first invalid line, or 0 */
 } exposition_result_t;
 
 /*

@@ -124,8 +124,14 @@ const udmon_node_type_t process_filter = {
 
 /* Aggregation over a label: series that differ only in this label become one series. */
 
-typedef enum aggregate_what { AGGREGATE_SUM, AGGREGATE_MAX, AGGREGATE_MIN, AGGREGATE_MEAN,
-                              AGGREGATE_P50, AGGREGATE_P95 } aggregate_what_t;
+typedef enum aggregate_what {
+    AGGREGATE_SUM,
+    AGGREGATE_MAX,
+    AGGREGATE_MIN,
+    AGGREGATE_MEAN,
+    AGGREGATE_P50,
+    AGGREGATE_P95
+} aggregate_what_t;
 
 static const char *const aggregate_names[] = {"sum", "max", "min", "mean", "p50", "p95"};
 
@@ -191,8 +197,9 @@ static int member_compare(const void *left, const void *right)
     const member_t *a = left, *b = right;
     int order = strcmp(a->name, b->name);
 
-    return (order != 0) ? order : ((a->metric->value > b->metric->value) -
-                                   (a->metric->value < b->metric->value));
+    return (order != 0) ?
+               order :
+               ((a->metric->value > b->metric->value) - (a->metric->value < b->metric->value));
 }
 
 /* Of values in ascending order. */
@@ -238,8 +245,8 @@ static void aggregate_emit(udmon_node_t *node, const aggregate_t *aggregate, mem
         if (aggregate->what != AGGREGATE_SUM) {
             length = strcspn(members[from].name, "{");
             if (snprintf(name, sizeof(name), "%.*s_%s%s", length, members[from].name,
-                         aggregate_names[aggregate->what], members[from].name + length) >=
-                (int)sizeof(name)) {
+                         aggregate_names[aggregate->what],
+                         members[from].name + length) >= (int)sizeof(name)) {
                 continue;
             }
             metric.name = name;

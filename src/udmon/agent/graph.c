@@ -14,7 +14,8 @@ static const graph_option_t *node_option(const udmon_node_t *node, const char *n
 {
     const graph_option_t *option;
 
-    STAILQ_FOREACH(option, &node->options, list) {
+    STAILQ_FOREACH(option, &node->options, list)
+    {
         if (!strcmp(option->name, name)) {
             return option;
         }
@@ -38,9 +39,8 @@ void udmon_node_error(const udmon_node_t *node, const char *name, const char *fo
     va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
-    udmon_error("%s:%d: node %s: %s%s%s", node->file,
-                (option != NULL) ? option->line : node->line, node->name,
-                (name != NULL) ? name : "", (name != NULL) ? ": " : "", text);
+    udmon_error("%s:%d: node %s: %s%s%s", node->file, (option != NULL) ? option->line : node->line,
+                node->name, (name != NULL) ? name : "", (name != NULL) ? ": " : "", text);
 }
 
 int udmon_node_number(const udmon_node_t *node, const char *name, double missing, double min,
@@ -127,8 +127,8 @@ static int node_check_option(udmon_node_t *node, const char *name)
         used += snprintf(list + used, sizeof(list) - used, "%s%s", (i > 0) ? ", " : "", names[i]);
         used = (used < sizeof(list)) ? used : (sizeof(list) - 1);
     }
-    udmon_node_error(node, name, "type %s has no such option; its options are %s",
-                     node->type->name, list);
+    udmon_node_error(node, name, "type %s has no such option; its options are %s", node->type->name,
+                     list);
     return -EINVAL;
 }
 
@@ -145,7 +145,8 @@ static int node_check_options(udmon_node_t *node)
         udmon_node_error(node, "to", "type %s has no output", node->type->name);
         return -EINVAL;
     }
-    STAILQ_FOREACH(option, &node->options, list) {
+    STAILQ_FOREACH(option, &node->options, list)
+    {
         if (node_check_option(node, option->name) < 0) {
             return -EINVAL;
         }
@@ -157,7 +158,8 @@ udmon_node_t *graph_find(const graph_t *graph, const char *name)
 {
     udmon_node_t *node;
 
-    STAILQ_FOREACH(node, &graph->nodes, list) {
+    STAILQ_FOREACH(node, &graph->nodes, list)
+    {
         if (!strcmp(node->name, name)) {
             return node;
         }
@@ -174,8 +176,7 @@ static int node_add_output(udmon_node_t *node, const char *name)
         return -EINVAL;
     }
     if (output->type->receive == NULL) {
-        udmon_node_error(node, "to", "node %s, of type %s, has no input", name,
-                         output->type->name);
+        udmon_node_error(node, "to", "node %s, of type %s, has no input", name, output->type->name);
         return -EINVAL;
     }
     if (node->output_count == GRAPH_OUTPUTS_MAX) {
@@ -237,7 +238,8 @@ static int graph_check(graph_t *graph)
     const char *type;
     int ret;
 
-    STAILQ_FOREACH(node, &graph->nodes, list) {
+    STAILQ_FOREACH(node, &graph->nodes, list)
+    {
         type = udmon_node_option(node, "type");
         node->type = (type != NULL) ? module_type(type) : NULL;
         if (node->type == NULL) {
@@ -252,13 +254,15 @@ static int graph_check(graph_t *graph)
             return ret;
         }
     }
-    STAILQ_FOREACH(node, &graph->nodes, list) {
+    STAILQ_FOREACH(node, &graph->nodes, list)
+    {
         ret = node_connect(node);
         if (ret < 0) {
             return ret;
         }
     }
-    STAILQ_FOREACH(node, &graph->nodes, list) {
+    STAILQ_FOREACH(node, &graph->nodes, list)
+    {
         ret = node_check_circle(node);
         if (ret < 0) {
             return ret;
@@ -273,7 +277,8 @@ static int node_covers(const udmon_node_t *a, const udmon_node_t *b)
     const graph_option_t *option;
     const char *other;
 
-    STAILQ_FOREACH(option, &a->options, list) {
+    STAILQ_FOREACH(option, &a->options, list)
+    {
         other = udmon_node_option(b, option->name);
         if (strcmp(option->name, "to") && strcmp(option->name, "interval") &&
             ((other == NULL) || strcmp(option->value, other))) {
@@ -346,7 +351,8 @@ static int graph_make_states(graph_t *graph, graph_t *old)
     udmon_node_t *node, *before;
     int ret;
 
-    STAILQ_FOREACH(node, &graph->nodes, list) {
+    STAILQ_FOREACH(node, &graph->nodes, list)
+    {
         before = (old != NULL) ? graph_find(old, node->name) : NULL;
         if ((before != NULL) && node_same(before, node)) {
             continue; /* taken over when nothing can fail any more */
@@ -359,7 +365,8 @@ static int graph_make_states(graph_t *graph, graph_t *old)
     return 0;
 
 err:
-    STAILQ_FOREACH(node, &graph->nodes, list) {
+    STAILQ_FOREACH(node, &graph->nodes, list)
+    {
         node_destroy_state(node);
     }
     return ret;
@@ -375,7 +382,8 @@ int graph_start(graph_t *graph, graph_t *old)
     if (ret < 0) {
         return ret;
     }
-    STAILQ_FOREACH(node, &graph->nodes, list) {
+    STAILQ_FOREACH(node, &graph->nodes, list)
+    {
         if (!node->has_state) {
             before = graph_find(old, node->name);
             node->state = before->state;

@@ -35,7 +35,7 @@ struct udmon_node {
     udmon_timer_t timer;
     udmon_node_t *outputs[GRAPH_OUTPUTS_MAX];
     unsigned output_count;
-    int visited; /* while looking for circles */
+    int visited;                       /* while looking for circles */
     uint64_t refused[REFUSED_REASONS]; /* atomic: samples that cannot be sent */
 };
 

@@ -34,7 +34,8 @@ static int label_create(udmon_node_t *node, void **state_p)
         return -ENOMEM;
     }
     if (!udmon_metric_name_valid(labelling->labels)) {
-        udmon_node_error(node, "labels", "'%s' is not written as rack=\"r1\",cluster=\"a\"", labels);
+        udmon_node_error(node, "labels", "'%s' is not written as rack=\"r1\",cluster=\"a\"",
+                         labels);
         label_destroy(labelling);
         return -EINVAL;
     }

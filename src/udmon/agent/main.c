@@ -33,13 +33,15 @@ static void agent_reload(void)
 
 static int usage(FILE *out, int status)
 {
-    fprintf(out, "Usage: udmon-agent [-c FILE] [-t]\n"
-                 "Sends this host's metrics to a udmon-collector.\n\n"
-                 "  -c, --config FILE  read this configuration [%s]\n"
-                 "  -t, --test         only tell whether the configuration is right\n"
-                 "  -h, --help         this text\n"
-                 "  -V, --version      the version\n\n"
-                 "SIGHUP reads the configuration anew. See udmon-agent(8).\n", config_file);
+    fprintf(out,
+            "Usage: udmon-agent [-c FILE] [-t]\n"
+            "Sends this host's metrics to a udmon-collector.\n\n"
+            "  -c, --config FILE  read this configuration [%s]\n"
+            "  -t, --test         only tell whether the configuration is right\n"
+            "  -h, --help         this text\n"
+            "  -V, --version      the version\n\n"
+            "SIGHUP reads the configuration anew. See udmon-agent(8).\n",
+            config_file);
     return status;
 }
 

@@ -15,7 +15,7 @@ enum { SERIES_MAX = 100000 }; /* of a node: names come from outside */
 typedef struct series {
     char *name;
     uint64_t clock_ns; /* of the last sample, or when the window began; see process_clock */
-    double value;     /* the last one */
+    double value;      /* the last one */
     double min, max, sum;
     uint64_t count;
 } series_t;
@@ -61,8 +61,7 @@ static series_t *process_series(process_t *process, const char *name, int *new_p
         return NULL;
     }
     series->name = strdup(name);
-    if ((series->name == NULL) ||
-        (tsearch(series, &process->tree, series_compare) == NULL)) {
+    if ((series->name == NULL) || (tsearch(series, &process->tree, series_compare) == NULL)) {
         series_free(series);
         return NULL;
     }

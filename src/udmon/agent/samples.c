@@ -42,8 +42,8 @@ void node_refuse(udmon_node_t *node, int reason, const char *what)
 
     if (__atomic_fetch_add(&node->refused[reason], 1, __ATOMIC_RELAXED) == 0) {
         udmon_warn("node %s: a sample is refused, as others may be "
-                   "(udmon_agent_samples_refused_total): %s: %.200s", node->name,
-                   reasons[reason], what);
+                   "(udmon_agent_samples_refused_total): %s: %.200s",
+                   node->name, reasons[reason], what);
     }
 }
 
@@ -78,8 +78,8 @@ static void samples_grow_seen(samples_t *samples)
     uint32_t hash;
     size_t i;
 
-    samples_clear_seen(samples, (samples->seen_size > 0) ? (4 * samples->seen_size) :
-                                                            SAMPLES_SEEN_MIN);
+    samples_clear_seen(samples,
+                       (samples->seen_size > 0) ? (4 * samples->seen_size) : SAMPLES_SEEN_MIN);
     for (i = 0; i < samples->count; ++i) {
         metric = &samples->metrics[i];
         hash = samples_hash(metric->name, metric->counter, metric->time_ns);

@@ -21,7 +21,7 @@ typedef struct samples {
     udmon_node_t *node;
     uint64_t time_ns, clock_ns; /* since 1970; monotonic, as in udmon_metric_t */
     size_t count;
-    size_t added; /* since samples_begin */
+    size_t added;                /* since samples_begin */
     size_t seen_size;            /* of the part of `seen` that is used */
     uint32_t seen[SAMPLES_SEEN]; /* hashes of the names of this set, an open table; 0: free */
     udmon_metric_t metrics[SAMPLES_MAX];

@@ -25,9 +25,9 @@ typedef struct sender {
 
 static LIST_HEAD(, sender) senders = LIST_HEAD_INITIALIZER(senders);
 
-static const char *const send_options[] = {"server", "secret", "source", "datagram", "flush",
-                                           "queue",  "name",   "return", "ca",       "cert",
-                                           "key",    NULL};
+static const char *const send_options[] = {"server", "secret", "source", "datagram",
+                                           "flush",  "queue",  "name",   "return",
+                                           "ca",     "cert",   "key",    NULL};
 
 /*
  * Logs the collector of the samples from now on. A change of the collector is logged as a warning.
@@ -38,8 +38,7 @@ static void send_connected(sender_t *sender, const char *transport)
     int number = udmon_client_server(sender->client, &address);
 
     if ((sender->number >= 0) ? (number != sender->number) : (number > 0)) {
-        udmon_warn("samples go to %s now (number %d of %s)", address, number + 1,
-                   sender->server);
+        udmon_warn("samples go to %s now (number %d of %s)", address, number + 1, sender->server);
     }
     sender->number = number;
     udmon_info("connected to %s over %s", address, transport);
@@ -151,9 +150,10 @@ static void send_tell_dropped(sender_t *sender)
 
     udmon_client_stats(sender->client, &stats);
     if (stats.dropped > sender->dropped) {
-        udmon_warn_limited(&sender->full, "node %s: the queue for %s is full: %llu samples are lost "
-                           "(option queue)", sender->name, sender->server,
-                           (unsigned long long)stats.dropped);
+        udmon_warn_limited(&sender->full,
+                           "node %s: the queue for %s is full: %llu samples are lost "
+                           "(option queue)",
+                           sender->name, sender->server, (unsigned long long)stats.dropped);
         sender->dropped = stats.dropped;
     }
 }
@@ -231,7 +231,8 @@ static void agent_refused(samples_t *samples, const udmon_node_t *node)
         refused = __atomic_load_n(&node->refused[i], __ATOMIC_RELAXED);
         if (refused > 0) {
             samples_add(samples, 1, refused,
-                        "udmon_agent_samples_refused{sensor=\"%s\",reason=\"%s\"}", name, reasons[i]);
+                        "udmon_agent_samples_refused{sensor=\"%s\",reason=\"%s\"}", name,
+                        reasons[i]);
         }
     }
 }
@@ -254,10 +255,12 @@ static void agent_tick(udmon_node_t *node, void *state)
     const udmon_node_t *each;
 
     (void)state;
-    LIST_FOREACH(sender, &senders, list) {
+    LIST_FOREACH(sender, &senders, list)
+    {
         agent_sender(samples, sender);
     }
-    STAILQ_FOREACH(each, &agent_graph->nodes, list) {
+    STAILQ_FOREACH(each, &agent_graph->nodes, list)
+    {
         if (each->worker != NULL) {
             agent_worker(samples, each);
         }

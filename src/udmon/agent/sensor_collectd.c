@@ -54,7 +54,8 @@ typedef struct collectd {
 typedef struct value_list {
     char plugin[STRING_MAX], plugin_instance[2 * STRING_MAX], type[STRING_MAX],
         type_instance[2 * STRING_MAX];
-    char plugin_was[2 * STRING_MAX]; /* the plug-in's own name, if it cannot be part of a metric's */
+    char
+        plugin_was[2 * STRING_MAX]; /* the plug-in's own name, if it cannot be part of a metric's */
     uint64_t time_ns;
 } value_list_t;
 
@@ -229,8 +230,8 @@ static int part_read(const collectd_t *collectd, samples_t *samples, value_list_
     }
 }
 
-static int datagram_read(const collectd_t *collectd, samples_t *samples,
-                         const unsigned char *bytes, size_t length)
+static int datagram_read(const collectd_t *collectd, samples_t *samples, const unsigned char *bytes,
+                         size_t length)
 {
     value_list_t list = {0};
     size_t part;
@@ -287,7 +288,8 @@ static int collectd_listen(udmon_node_t *node, const char *address, int *fd_p)
     }
     *fd_p = socket(endpoint.hosts->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     ret = ((*fd_p < 0) || (bind(*fd_p, endpoint.hosts->ai_addr, endpoint.hosts->ai_addrlen) < 0)) ?
-              -errno : 0;
+              -errno :
+              0;
     udmon_endpoint_free(&endpoint);
     if (ret < 0) {
         udmon_node_error(node, NULL, "cannot listen on %s: %s", address, strerror(-ret));
@@ -333,7 +335,8 @@ static int collectd_create(udmon_node_t *node, void **state_p)
     }
     ret = collectd_types(node, &collectd->types);
     ret = (ret == 0) ? collectd_listen(node, (address != NULL) ? address : "127.0.0.1:25826",
-                                       &collectd->fd) : ret;
+                                       &collectd->fd) :
+                       ret;
     if (ret < 0) {
         free(collectd->types);
         free(collectd);

@@ -36,11 +36,12 @@ typedef struct mount {
 
 /* The questions of one tick, shared by the sensor and the thread that asks. */
 typedef struct asking {
-    pthread_mutex_t lock; /* of all fields below but `mounts`: the thread writes mounts[next], the sensor reads those before */
+    pthread_mutex_t
+        lock; /* of all fields below but `mounts`: the thread writes mounts[next], the sensor reads those before */
     pthread_cond_t changed;
     unsigned refs;
-    size_t next, count; /* the mount that is asked for now, while there are more */
-    int left;           /* the sensor waits no longer: the thread ends after its answer */
+    size_t next, count;   /* the mount that is asked for now, while there are more */
+    int left;             /* the sensor waits no longer: the thread ends after its answer */
     const mount_t *stuck; /* the mount that the sensor has given up on; the sensor's own */
     mount_t mounts[MOUNTS_MAX];
 } asking_t;
@@ -65,9 +66,9 @@ static int word_in(const char *word, const char *const *words)
 
 static int mount_of_network(const mount_t *mount)
 {
-    static const char *const types[] = {
-        "9p",   "afs",    "beegfs", "ceph", "cifs", "fuse",   "glusterfs", "gpfs", "lustre",
-        "ncpfs", "nfs",   "nfs4",   "panfs", "pvfs2", "smb3", "smbfs",     "virtiofs", NULL};
+    static const char *const types[] = {"9p",        "afs",   "beegfs", "ceph",  "cifs",     "fuse",
+                                        "glusterfs", "gpfs",  "lustre", "ncpfs", "nfs",      "nfs4",
+                                        "panfs",     "pvfs2", "smb3",   "smbfs", "virtiofs", NULL};
 
     return word_in(mount->type, types) || !strncmp(mount->type, "fuse.", 5) ||
            !strncmp(mount->device, "//", 2);
@@ -121,8 +122,7 @@ static int mount_wanted(const filesystem_t *filesystem, const asking_t *asking,
 {
     const mount_t *other;
 
-    if (!strcmp(mount->type, "autofs") ||
-        (mount_of_network(mount) && !filesystem->network) ||
+    if (!strcmp(mount->type, "autofs") || (mount_of_network(mount) && !filesystem->network) ||
         ((mount->device[0] != '/') && !mount_of_network(mount) && strcmp(mount->point, "/"))) {
         return 0;
     }
@@ -275,8 +275,8 @@ static int filesystem_stuck(filesystem_t *filesystem, const mount_t *mount)
             asking_put(asking);
             continue;
         }
-        found |= (asking->stuck->number == mount->number) &&
-                 !strcmp(asking->stuck->point, mount->point);
+        found |=
+            (asking->stuck->number == mount->number) && !strcmp(asking->stuck->point, mount->point);
         filesystem->stuck[kept++] = asking;
     }
     filesystem->stuck_count = kept;

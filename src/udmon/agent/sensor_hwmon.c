@@ -78,7 +78,7 @@ static void hwmon_read(samples_t *samples, const char *path)
         const char *kind, *name;
         double unit;
     } kinds[] = {
-        {"temp", "temp_celsius", 1e-3}, {"fan", "fan_rpm", 1},       {"in", "in_volts", 1e-3},
+        {"temp", "temp_celsius", 1e-3}, {"fan", "fan_rpm", 1},          {"in", "in_volts", 1e-3},
         {"curr", "curr_amps", 1e-3},    {"power", "power_watts", 1e-6},
     };
     const char *file = strrchr(path, '/') + 1;
@@ -108,7 +108,8 @@ static void hwmon_tick(udmon_node_t *node, void *state)
     size_t i;
 
     (void)state;
-    snprintf(pattern, sizeof(pattern), "%s/hwmon*/*_input", (root != NULL) ? root : "/sys/class/hwmon");
+    snprintf(pattern, sizeof(pattern), "%s/hwmon*/*_input",
+             (root != NULL) ? root : "/sys/class/hwmon");
     if (glob(pattern, 0, NULL, &found) == 0) {
         for (i = 0; i < found.gl_pathc; ++i) {
             hwmon_read(samples, found.gl_pathv[i]);

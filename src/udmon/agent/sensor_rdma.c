@@ -23,8 +23,8 @@ static void rdma_name(const char *file_name, char *name, size_t size)
             islower((unsigned char)file_name[i - 1])) {
             name[used++] = '_';
         }
-        name[used++] = isalnum((unsigned char)file_name[i]) ?
-                           tolower((unsigned char)file_name[i]) : '_';
+        name[used++] =
+            isalnum((unsigned char)file_name[i]) ? tolower((unsigned char)file_name[i]) : '_';
     }
     name[used] = '\0';
 }
@@ -126,8 +126,8 @@ static void rdma_files(samples_t *samples, const char *root, const char *pattern
     }
     for (i = 0; i < found.gl_pathc; ++i) {
         parts = sscanf(found.gl_pathv[i] + strlen(root), "/%63[^/]/ports/%7[^/]", device, port);
-        snprintf(labels, sizeof(labels), (parts == 2) ? "device=\"%s\",port=\"%s\"" :
-                                                        "device=\"%s\"", device, port);
+        snprintf(labels, sizeof(labels),
+                 (parts == 2) ? "device=\"%s\",port=\"%s\"" : "device=\"%s\"", device, port);
         each(samples, found.gl_pathv[i], labels);
     }
     globfree(&found);

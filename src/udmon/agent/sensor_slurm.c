@@ -135,7 +135,8 @@ static void slurm_answered(slurm_t *slurm)
         if (sscanf(line, "%31s %63s %63s", id, user, partition) != 3) {
             continue;
         }
-        LIST_FOREACH(job, &slurm->jobs, list) {
+        LIST_FOREACH(job, &slurm->jobs, list)
+        {
             if (!strcmp(job->id, id) && (job->labels[0] == '\0')) {
                 job_label(job, user, partition);
             }
@@ -216,7 +217,8 @@ static void slurm_ask(const udmon_node_t *node, slurm_t *slurm)
         }
         return;
     }
-    LIST_FOREACH(job, &slurm->jobs, list) {
+    LIST_FOREACH(job, &slurm->jobs, list)
+    {
         if (!job->asked && (count < JOBS_ASKED_MAX)) {
             job->asked = 1;
             length += sprintf(ids + length, "%s%s", (count++ > 0) ? "," : "", job->id);
@@ -240,13 +242,15 @@ static job_t *slurm_find(slurm_t *slurm, const char *dir)
     const char *id = strrchr(dir, '/') + strlen("/job_");
     job_t *job;
 
-    LIST_FOREACH(job, &slurm->jobs, list) {
+    LIST_FOREACH(job, &slurm->jobs, list)
+    {
         if (!strcmp(job->id, id)) {
             return job;
         }
     }
     job = ((strlen(id) < JOB_ID_MAX) && (id[strspn(id, "0123456789_+")] == '\0')) ?
-              calloc(1, sizeof(*job)) : NULL;
+              calloc(1, sizeof(*job)) :
+              NULL;
     if (job != NULL) {
         strcpy(job->id, id);
         LIST_INSERT_HEAD(&slurm->jobs, job, list);
@@ -302,8 +306,7 @@ static void slurm_job(samples_t *samples, const char *dir, const char *labels)
 
     if ((user >= 0) && (system >= 0)) {
         samples_add(samples, 1, user * 1e-6, "slurm_job_cpu_seconds{%s,mode=\"user\"}", labels);
-        samples_add(samples, 1, system * 1e-6, "slurm_job_cpu_seconds{%s,mode=\"system\"}",
-                    labels);
+        samples_add(samples, 1, system * 1e-6, "slurm_job_cpu_seconds{%s,mode=\"system\"}", labels);
     }
     snprintf(path, sizeof(path), "%s/memory.current", dir);
     if (samples_read_number(path, &value) == 0) {

@@ -29,8 +29,8 @@ static void sensor_read(udmon_node_t *node, const char *path,
 /* "cpu" without a number is the sum of all; %u would take its user time for one. */
 static void cpu_line(samples_t *samples, const char *line, void *node)
 {
-    static const char *const modes[] = {"user", "nice",    "system",  "idle",
-                                        "iowait", "irq", "softirq", "steal"};
+    static const char *const modes[] = {"user",   "nice", "system",  "idle",
+                                        "iowait", "irq",  "softirq", "steal"};
     double hertz = sysconf(_SC_CLK_TCK);
     unsigned long long ticks[8];
     unsigned cpu;
@@ -83,8 +83,8 @@ static void memory_line(samples_t *samples, const char *line, void *node)
     static const struct {
         const char *field, *name;
     } fields[] = {
-        {"MemTotal", "total"},   {"MemFree", "free"},     {"MemAvailable", "available"},
-        {"Buffers", "buffers"},  {"Cached", "cached"},    {"Dirty", "dirty"},
+        {"MemTotal", "total"},       {"MemFree", "free"},       {"MemAvailable", "available"},
+        {"Buffers", "buffers"},      {"Cached", "cached"},      {"Dirty", "dirty"},
         {"SwapTotal", "swap_total"}, {"SwapFree", "swap_free"},
     };
     unsigned long long kilobytes;

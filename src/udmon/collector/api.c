@@ -83,7 +83,8 @@ static void points_add(points_t *points, const history_point_t *point)
         known = (points->last_ms != 0) && (point->time_ms > points->last_ms) &&
                 (point->value >= points->last);
         shown = known ? ((point->value - points->last) * 1000 /
-                         (double)(point->time_ms - points->last_ms)) : 0;
+                         (double)(point->time_ms - points->last_ms)) :
+                        0;
         points->last = point->value;
         points->last_ms = point->time_ms;
     }
@@ -110,9 +111,10 @@ static int64_t series_key(const api_reader_t *reader, const char *node, const ch
     sqlite3_stmt *statement;
     int64_t key = 0;
 
-    if (sqlite3_prepare_v2(reader->db, "SELECT series.id, counter FROM series JOIN host"
-                               " ON series.host = host.id WHERE host.name = ? AND series.name = ?"
-                               " ORDER BY counter",
+    if (sqlite3_prepare_v2(reader->db,
+                           "SELECT series.id, counter FROM series JOIN host"
+                           " ON series.host = host.id WHERE host.name = ? AND series.name = ?"
+                           " ORDER BY counter",
                            -1, &statement, NULL) != SQLITE_OK) {
         return 0;
     }
@@ -185,8 +187,8 @@ static void levels_add(const subject_t *subject, int64_t from_ms, int64_t until_
     }
     for (level = HISTORY_LEVELS - 1; level > best; --level) {
         finer_ms = history_begins(subject->reader->db, subject->series, subject->key, level - 1);
-        from_ms = level_add(subject, level, from_ms, (finer_ms < until_ms) ? finer_ms : until_ms,
-                            points);
+        from_ms =
+            level_add(subject, level, from_ms, (finer_ms < until_ms) ? finer_ms : until_ms, points);
     }
     for (; level >= 0; --level) {
         from_ms = level_add(subject, level, from_ms, until_ms, points);
@@ -239,11 +241,11 @@ struct json_object *api_series(const api_reader_t *reader, const char *node, con
 /* ---- lines of a chart ------------------------------------------------------------------------ */
 
 typedef struct lines {
-    const char *by;     /* label, or NULL */
+    const char *by; /* label, or NULL */
     line_t *list;
-    int num, left_out;  /* series beyond API_LINES_MAX lines */
+    int num, left_out; /* series beyond API_LINES_MAX lines */
     int no_memory;
-    points_t points;    /* of the series at hand */
+    points_t points; /* of the series at hand */
 } lines_t;
 
 static void lines_free(lines_t *lines)
@@ -280,8 +282,9 @@ static line_t *lines_find(lines_t *lines, const char *name, int counter)
     }
     for (i = 0; i < lines->num; ++i) {
         line = &lines->list[i];
-        if ((line->counter == counter) && (strlen(line->family) == family) && !memcmp(line->family, name, family) &&
-            (strlen(line->label) == length) && !memcmp(line->label, label, length)) {
+        if ((line->counter == counter) && (strlen(line->family) == family) &&
+            !memcmp(line->family, name, family) && (strlen(line->label) == length) &&
+            !memcmp(line->label, label, length)) {
             return line;
         }
     }
@@ -290,17 +293,18 @@ static line_t *lines_find(lines_t *lines, const char *name, int counter)
         return NULL;
     }
     line = &lines->list[lines->num++];
-    *line = (line_t) {
-        .counter = counter, .family = strndup(name, family), .label = strndup(label, length),
-        .sums = calloc((size_t)lines->points.num, sizeof(*line->sums)),
-        .seen = calloc((size_t)lines->points.num, 1)
-    };
+    *line = (line_t){.counter = counter,
+                     .family = strndup(name, family),
+                     .label = strndup(label, length),
+                     .sums = calloc((size_t)lines->points.num, sizeof(*line->sums)),
+                     .seen = calloc((size_t)lines->points.num, 1)};
     lines->no_memory |= (line->family == NULL) || (line->label == NULL) || (line->sums == NULL) ||
                         (line->seen == NULL);
     return lines->no_memory ? NULL : line;
 }
 
-static void lines_add_series(lines_t *lines, const subject_t *subject, const char *name, int counter)
+static void lines_add_series(lines_t *lines, const subject_t *subject, const char *name,
+                             int counter)
 {
     points_t *points = &lines->points;
     budget_t *budget = subject->reader->budget;
@@ -330,10 +334,12 @@ static void lines_add_family(lines_t *lines, const api_reader_t *reader, const c
     const char *name;
 
     /* '|' follows '{' */
-    if (sqlite3_prepare_v2(reader->db, "SELECT series.id, series.name, counter FROM series JOIN host"
-                               " ON series.host = host.id WHERE host.name = ?1 AND (series.name = ?2"
-                               " OR (series.name >= ?2 || '{' AND series.name < ?2 || '|'))"
-                               " ORDER BY series.name", -1, &statement, NULL) != SQLITE_OK) {
+    if (sqlite3_prepare_v2(reader->db,
+                           "SELECT series.id, series.name, counter FROM series JOIN host"
+                           " ON series.host = host.id WHERE host.name = ?1 AND (series.name = ?2"
+                           " OR (series.name >= ?2 || '{' AND series.name < ?2 || '|'))"
+                           " ORDER BY series.name",
+                           -1, &statement, NULL) != SQLITE_OK) {
         return;
     }
     sqlite3_bind_text(statement, 1, node, -1, SQLITE_STATIC);
@@ -356,8 +362,8 @@ static struct json_object *line_json(const lines_t *lines, const line_t *line)
     for (i = 0; i < p->num; ++i) {
         if (line->seen[i]) {
             pair = json_object_new_array_ext(2);
-            json_object_array_add(pair, json_object_new_int64(((p->first + i) * p->step_ms) +
-                                                              (p->step_ms / 2)));
+            json_object_array_add(
+                pair, json_object_new_int64(((p->first + i) * p->step_ms) + (p->step_ms / 2)));
             json_object_array_add(pair, json_object_new_double(line->sums[i]));
             json_object_array_add(points, pair);
         }
@@ -383,8 +389,8 @@ static int family_before(const char *families, const char *at, size_t length)
     return 0;
 }
 
-struct json_object *api_lines(const api_reader_t *reader, const char *node, const char *families, const char *by,
-                              const api_range_t *range)
+struct json_object *api_lines(const api_reader_t *reader, const char *node, const char *families,
+                              const char *by, const api_range_t *range)
 {
     lines_t lines = {.by = by, .list = calloc(API_LINES_MAX, sizeof(*lines.list))};
     struct json_object *answer = NULL, *array;

@@ -21,7 +21,8 @@ static void bits_put(bits_t *bits, uint64_t value, unsigned count)
         if (room == 8) {
             bits->bytes[bits->at / 8] = 0;
         }
-        bits->bytes[bits->at / 8] |= ((value >> (count - some)) & ((1u << some) - 1)) << (room - some);
+        bits->bytes[bits->at / 8] |= ((value >> (count - some)) & ((1u << some) - 1))
+                                     << (room - some);
         bits->at += some;
     }
 }
@@ -38,8 +39,8 @@ static uint64_t bits_get(bits_t *bits, unsigned count)
     for (; count > 0; count -= some) {
         room = 8 - (bits->at % 8);
         some = (count < room) ? count : room;
-        value = (value << some) |
-                ((bits->bytes[bits->at / 8] >> (room - some)) & ((1u << some) - 1));
+        value =
+            (value << some) | ((bits->bytes[bits->at / 8] >> (room - some)) & ((1u << some) - 1));
         bits->at += some;
     }
     return value;
@@ -55,7 +56,8 @@ static void number_put(bits_t *bits, int64_t number)
     uint64_t folded = ((uint64_t)number << 1) ^ (uint64_t)(number >> 63), first = 0;
     unsigned class = 0;
 
-    while ((class < NUMBER_CLASSES - 1) && (folded - first >= (UINT64_C(1) << number_bits[class]))) {
+    while ((class < NUMBER_CLASSES - 1) &&
+           (folded - first >= (UINT64_C(1) << number_bits[class]))) {
         first += UINT64_C(1) << number_bits[class];
         ++class;
     }
@@ -72,7 +74,7 @@ static int64_t number_get(bits_t *bits)
     unsigned class = 0;
 
     while ((class < NUMBER_CLASSES - 1) && (bits_get(bits, 1) == 1)) {
-        folded += UINT64_C(1) << number_bits[class++];
+        folded += UINT64_C(1) << number_bits[class ++];
     }
     folded += bits_get(bits, number_bits[class]);
     return (int64_t)(folded >> 1) ^ -(int64_t)(folded & 1);

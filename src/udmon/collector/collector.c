@@ -96,9 +96,10 @@ static int64_t collector_time_ms(const collector_t *collector, uint64_t agent, h
         return metric->time_ns / 1000000;
     }
     ++host->misdated;
-    udmon_warn_limited(&limit, "node %s: its clock and ours are %lld s apart: its samples are "
-                       "stored with the time when they came", host->name,
-                       (long long)(apart_ms / 1000));
+    udmon_warn_limited(&limit,
+                       "node %s: its clock and ours are %lld s apart: its samples are "
+                       "stored with the time when they came",
+                       host->name, (long long)(apart_ms / 1000));
     return now_ms;
 }
 
@@ -106,8 +107,8 @@ static void collector_sample(collector_t *collector, uint64_t agent, host_t *hos
                              const udmon_metric_t *metric, int late)
 {
     static udmon_log_limit_t limit;
-    series_t *series = metric->counter ? store_counter(host, metric->name) :
-                                         store_series(host, metric->name);
+    series_t *series =
+        metric->counter ? store_counter(host, metric->name) : store_series(host, metric->name);
     int64_t time_ms;
 
     if (series == NULL) {
@@ -182,8 +183,7 @@ static void collector_relayed(collector_t *collector, const udmon_peer_t *peer, 
     host = store_host(&collector->store, relayed.node);
     if (host != NULL) {
         collector_arrived(collector, host);
-        collector_sample(collector, peer->id, host, &relayed.metric,
-                         relayed.late || message->late);
+        collector_sample(collector, peer->id, host, &relayed.metric, relayed.late || message->late);
     }
 }
 
@@ -222,8 +222,10 @@ static void collector_joined(void *arg, const udmon_peer_t *peer)
         return;
     }
     if (host->connected++ > 0) {
-        udmon_warn_limited(&twice, "node %s: two agents give this name, at %s and %s: their "
-                           "samples are mixed (option name)", peer->name, host->address, peer->address);
+        udmon_warn_limited(&twice,
+                           "node %s: two agents give this name, at %s and %s: their "
+                           "samples are mixed (option name)",
+                           peer->name, host->address, peer->address);
     }
     snprintf(host->transport, sizeof(host->transport), "%s", peer->transport);
     snprintf(host->address, sizeof(host->address), "%s", peer->address);
@@ -311,7 +313,8 @@ static void collector_commit(udmon_timer_t *timer)
 
     store_lock(&collector->store);
     udmon_server_clients(collector->server, collector_remember, collector);
-    LIST_FOREACH(host, &collector->store.hosts, list) {
+    LIST_FOREACH(host, &collector->store.hosts, list)
+    {
         if (host->changed) {
             host->changed = (writer_host(&collector->writer, host) < 0);
         }
@@ -413,7 +416,8 @@ int collector_open(collector_t *collector)
              collector->database);
     collector->remote_options.directory = collector->remote_directory;
     ret = (collector->remote_url != NULL) ?
-              remote_open(&collector->remote, collector->remote_url, &collector->remote_options) : 0;
+              remote_open(&collector->remote, collector->remote_url, &collector->remote_options) :
+              0;
     if (ret < 0) {
         goto err_writer;
     }
@@ -421,15 +425,13 @@ int collector_open(collector_t *collector)
     if (ret < 0) {
         goto err_remote;
     }
-    ret = udmon_server_open(collector->listen, &options, &callbacks, collector,
-                            &collector->server);
+    ret = udmon_server_open(collector->listen, &options, &callbacks, collector, &collector->server);
     if (ret < 0) {
         goto err_relay;
     }
     collector->http_options.database = collector->database;
     ret = http_open(&collector->http, &collector->http_options, &collector->store,
-                    &collector->writer,
-                    (collector->remote_url != NULL) ? &collector->remote : NULL,
+                    &collector->writer, (collector->remote_url != NULL) ? &collector->remote : NULL,
                     (collector->upper != NULL) ? &collector->relay : NULL);
     if (ret < 0) {
         goto err_server;
@@ -474,7 +476,8 @@ void collector_close(collector_t *collector)
     if (collector->upper != NULL) {
         relay_close(&collector->relay);
     }
-    LIST_FOREACH(host, &collector->store.hosts, list) {
+    LIST_FOREACH(host, &collector->store.hosts, list)
+    {
         if (host->changed) {
             writer_host(&collector->writer, host);
         }
@@ -483,7 +486,8 @@ void collector_close(collector_t *collector)
         remote_close(&collector->remote);
     }
     writer_stop(&collector->writer);
-    LIST_FOREACH(host, &collector->store.hosts, list) {
+    LIST_FOREACH(host, &collector->store.hosts, list)
+    {
         store_each(host, collector_finish, &collector->writer.history);
     }
     history_commit(&collector->writer.history);

@@ -14,8 +14,8 @@ typedef struct collector {
     /* Set by the caller: */
     udmon_options_t options; /* of the server, and of the client of an upper collector */
     const char *listen, *database;
-    http_options_t http_options; /* except the database */
-    const char *remote_url, *upper; /* or NULL */
+    http_options_t http_options;     /* except the database */
+    const char *remote_url, *upper;  /* or NULL */
     remote_options_t remote_options; /* except the directory */
     uint64_t keep_seconds;
     int64_t max_bytes; /* of the history */
@@ -25,8 +25,8 @@ typedef struct collector {
     udmon_source_t server_source;
     udmon_timer_t commit;
     udmon_server_t *server;
-    store_t store;     /* the lock is held while the server is processed */
-    void *agents;      /* tree of agent_t by id: how far their counts had come */
+    store_t store; /* the lock is held while the server is processed */
+    void *agents;  /* tree of agent_t by id: how far their counts had come */
     writer_t writer;
     char remote_directory[4096];
     remote_t remote; /* if there is a remote_url */

@@ -18,12 +18,12 @@ enum {
     LOG_ROWS = 240,          /* a sample is in a chunk's row after so many commits */
     LOG_BYTES = 10 + 10 + 8, /* of one sample in the log at most */
     BUSY_SLEEP_MS = 20,
-    BUSY_STOPPING = 100,     /* sleeps before a closing collector gives a locked database up */
+    BUSY_STOPPING = 100, /* sleeps before a closing collector gives a locked database up */
     AGENT_KEEP_DAYS = 90
 };
-#define CLOCK_JUMP_MS UINT64_C(60000)
+#define CLOCK_JUMP_MS  UINT64_C(60000)
 #define CLOCK_TRUST_NS UINT64_C(3600000000000)
-#define TIDY_NS UINT64_C(600000000000)
+#define TIDY_NS        UINT64_C(600000000000)
 
 static const char schema[] =
     "PRAGMA auto_vacuum = INCREMENTAL;"
@@ -284,8 +284,8 @@ int64_t history_ask(history_t *history, const char *query)
 /* The number that a statement answers, or 0 if none. */
 static int64_t history_get(sqlite3_stmt *statement)
 {
-    int64_t number = (sqlite3_step(statement) == SQLITE_ROW) ?
-                         sqlite3_column_int64(statement, 0) : 0;
+    int64_t number =
+        (sqlite3_step(statement) == SQLITE_ROW) ? sqlite3_column_int64(statement, 0) : 0;
 
     sqlite3_reset(statement);
     return number;
@@ -333,11 +333,11 @@ static int history_series_key(history_t *history, series_t *series)
 
 /* ---- writing chunks -------------------------------------------------------------------------- */
 
-int history_write(history_t *history, int level, int64_t key, const chunk_t *chunk,
-                         uint64_t log, const uint8_t *bytes, size_t length, int64_t *row_p)
+int history_write(history_t *history, int level, int64_t key, const chunk_t *chunk, uint64_t log,
+                  const uint8_t *bytes, size_t length, int64_t *row_p)
 {
-    sqlite3_stmt *statement = history->of_level[level][(*row_p != 0) ? HISTORY_UPDATE :
-                                                                       HISTORY_INSERT];
+    sqlite3_stmt *statement =
+        history->of_level[level][(*row_p != 0) ? HISTORY_UPDATE : HISTORY_INSERT];
 
     sqlite3_bind_int64(statement, 1, key);
     sqlite3_bind_int64(statement, 2, chunk->times[0]);
@@ -492,7 +492,8 @@ static void history_steps(history_t *history, series_t *series, int64_t time_ms,
 
     if (series->counter) {
         ranged = ((tail->last_ms != 0) && (time_ms > tail->last_ms) && (value >= tail->last)) ?
-                     ((value - tail->last) * 1000 / (double)(time_ms - tail->last_ms)) : NAN;
+                     ((value - tail->last) * 1000 / (double)(time_ms - tail->last_ms)) :
+                     NAN;
         tail->last = value;
         tail->last_ms = time_ms;
     }
@@ -642,7 +643,8 @@ int history_open(history_t *history, const char *file, uint64_t keep_seconds, in
     }
     history_read_levels(history);
     history->log_id = (uint64_t)history_ask(history, "SELECT max(seq) FROM sqlite_sequence WHERE"
-                                            " name IN ('log')") + 1;
+                                                     " name IN ('log')") +
+                      1;
     if ((history_convert(history) < 0) || (history_replay(history) < 0) ||
         (sqlite3_exec(history->db, "PRAGMA user_version = 2", NULL, NULL, NULL) != SQLITE_OK)) {
         udmon_error("cannot write to history %s: %s", file, sqlite3_errmsg(history->db));
@@ -688,8 +690,8 @@ void history_load(history_t *history, store_t *store)
     sqlite3_stmt *statement;
     host_t *host;
 
-    if (sqlite3_prepare_v2(history->db, "SELECT id, name, received, lost FROM host", -1,
-                           &statement, NULL) != SQLITE_OK) {
+    if (sqlite3_prepare_v2(history->db, "SELECT id, name, received, lost FROM host", -1, &statement,
+                           NULL) != SQLITE_OK) {
         history_failed(history, "cannot read the hosts");
         return;
     }
@@ -840,7 +842,8 @@ static uint64_t history_clock(history_t *history)
     } else if (history->jumped_at_ns == 0) {
         history->jumped_at_ns = now_ns;
         udmon_warn("the system's clock has jumped by %llu s: the age of the history is counted by "
-                   "the old one for an hour", (unsigned long long)(apart / 1000));
+                   "the old one for an hour",
+                   (unsigned long long)(apart / 1000));
     } else if ((now_ns - history->jumped_at_ns) > CLOCK_TRUST_NS) {
         history->jumped_at_ns = 0;
         here_ms = system_ms;
@@ -893,7 +896,8 @@ static void history_tidy(history_t *history, uint64_t now_ms)
     series_t *series;
     int changes;
 
-    STAILQ_FOREACH(series, &history->dirty, dirty) {
+    STAILQ_FOREACH(series, &history->dirty, dirty)
+    {
         sqlite3_bind_int64(fresh, 1, series->key);
         history_run(history, fresh);
     }
@@ -921,7 +925,8 @@ static void history_prune(history_t *history)
         excess = history->bytes[level] - (history->max_bytes / 16 * history_levels[level].share);
         history_prune_level(history, level, (int64_t)now_ms - (int64_t)history->keep_ms, excess);
         if ((excess > 0) && (level == HISTORY_LEVELS - 1)) {
-            udmon_warn_limited(&limit, "history: %lld bytes (--size) do not last for %lld s (--keep),"
+            udmon_warn_limited(&limit,
+                               "history: %lld bytes (--size) do not last for %lld s (--keep),"
                                " even in steps of 10 minutes: the oldest go sooner",
                                (long long)history->max_bytes, (long long)(history->keep_ms / 1000));
         }
@@ -947,10 +952,12 @@ void history_commit(history_t *history)
 
     if (history_moved(history)) {
         history->unstored += history->log_count;
-        history->stored -= (history->log_count < history->stored) ? history->log_count :
-                                                                    history->stored;
-        udmon_warn_limited(&limit, "history: its file was removed or replaced: nothing is stored "
-                           "until the collector is restarted%s", "");
+        history->stored -=
+            (history->log_count < history->stored) ? history->log_count : history->stored;
+        udmon_warn_limited(&limit,
+                           "history: its file was removed or replaced: nothing is stored "
+                           "until the collector is restarted%s",
+                           "");
     }
     history_prune(history);
     history_log_commit(history);

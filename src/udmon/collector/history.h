@@ -68,26 +68,26 @@ typedef struct history {
     sqlite3_stmt *of_level[HISTORY_LEVELS][HISTORY_LEVEL_STATEMENTS];
     uint64_t keep_ms;
     int64_t max_bytes;
-    int64_t bytes[HISTORY_LEVELS]; /* in the database, as ROW_BYTES and the data's length count */
+    int64_t bytes[HISTORY_LEVELS];  /* in the database, as ROW_BYTES and the data's length count */
     uint64_t clock_ms, clock_at_ns; /* the time of day that age is counted by: history_clock */
-    uint64_t jumped_at_ns;   /* since when the system's clock says something else, or 0 */
-    uint64_t tidied_ns;      /* time of the last search for unused series */
-    const int *stopping; /* waiting for a locked database ends */
+    uint64_t jumped_at_ns;          /* since when the system's clock says something else, or 0 */
+    uint64_t tidied_ns;             /* time of the last search for unused series */
+    const int *stopping;            /* waiting for a locked database ends */
     uint64_t generation; /* of keys; changes when a rolled-back transaction has lost keys */
     /* The log's next row: */
     uint8_t *log;
     size_t log_length, log_size;
     uint64_t log_id;
     unsigned log_count;
-    int64_t log_ms; /* the times in it count from here */
+    int64_t log_ms;                /* the times in it count from here */
     STAILQ_HEAD(, series) dirty;   /* with samples that are only in the log, in its order */
     STAILQ_HEAD(, series) written; /* with chunks of this transaction */
     uint64_t written_samples;      /* of full ones */
     uint64_t transaction;          /* its number */
-    uint64_t stored;     /* written samples, including the current transaction */
-    uint64_t unstored;   /* samples that were lost with a transaction, or could not be written */
-    int failed;          /* something in the current transaction */
-    int broken;          /* the disk is full or gone; logged once */
+    uint64_t stored;               /* written samples, including the current transaction */
+    uint64_t unstored; /* samples that were lost with a transaction, or could not be written */
+    int failed;        /* something in the current transaction */
+    int broken;        /* the disk is full or gone; logged once */
 } history_t;
 
 /*

@@ -32,7 +32,7 @@ static void gather(const chunk_t *chunk, void *arg)
     }
     for (i = 0; i < chunk->count; ++i) {
         if ((chunk->times[i] >= gathering->from_ms) && (chunk->times[i] < gathering->until_ms)) {
-            points->points[points->count++] = (history_point_t) {
+            points->points[points->count++] = (history_point_t){
                 .time_ms = chunk->times[i],
                 .value = chunk->values[0][i],
                 .least = (chunk->columns > 1) ? chunk->values[1][i] : NAN,
@@ -79,19 +79,23 @@ int history_read(sqlite3 *db, const series_t *series, int64_t key, int level, in
     char query[200];
     int ret;
 
-    *points = (history_points_t) {0};
+    *points = (history_points_t){0};
     /* Memory first: entries that are committed in between are found twice, and never missed. */
     if (series != NULL) {
         tail_read(&series->tail, level, gather, &gathering);
     }
-    snprintf(query, sizeof(query), "SELECT data FROM %s WHERE series = ? AND start_ms >= ?"
-             " AND start_ms < ? AND end_ms >= ? ORDER BY start_ms", history_levels[level].table);
+    snprintf(query, sizeof(query),
+             "SELECT data FROM %s WHERE series = ? AND start_ms >= ?"
+             " AND start_ms < ? AND end_ms >= ? ORDER BY start_ms",
+             history_levels[level].table);
     if (sqlite3_prepare_v2(db, query, -1, &statement, NULL) != SQLITE_OK) {
         return -EIO;
     }
     sqlite3_bind_int64(statement, 1, key);
-    sqlite3_bind_int64(statement, 2, (from_ms > history_levels[level].span_ms) ?
-                                         (from_ms - history_levels[level].span_ms) : INT64_MIN);
+    sqlite3_bind_int64(statement, 2,
+                       (from_ms > history_levels[level].span_ms) ?
+                           (from_ms - history_levels[level].span_ms) :
+                           INT64_MIN);
     sqlite3_bind_int64(statement, 3, until_ms);
     sqlite3_bind_int64(statement, 4, from_ms);
     gathering.points = &stored;
@@ -109,7 +113,8 @@ int history_read(sqlite3 *db, const series_t *series, int64_t key, int level, in
     gathering.from_ms = INT64_MIN;
     gathering.until_ms = INT64_MAX;
     if ((points->count > 0) && (stored.count > 0)) {
-        history_point_t *both = realloc(stored.points, (stored.count + points->count) * sizeof(*both));
+        history_point_t *both =
+            realloc(stored.points, (stored.count + points->count) * sizeof(*both));
 
         if (both != NULL) {
             memcpy(both + stored.count, points->points, points->count * sizeof(*both));
@@ -125,9 +130,10 @@ int history_read(sqlite3 *db, const series_t *series, int64_t key, int level, in
         free(stored.points);
     }
     points_sort(points);
-    return gathering.no_memory ? -ENOMEM :
-           (ret == SQLITE_DONE) ? 0 :
-           ((budget != NULL) && budget->spent) ? -ETIME : -EIO;
+    return gathering.no_memory                 ? -ENOMEM :
+           (ret == SQLITE_DONE)                ? 0 :
+           ((budget != NULL) && budget->spent) ? -ETIME :
+                                                 -EIO;
 }
 
 static void begins_look(const chunk_t *chunk, void *arg)
@@ -148,8 +154,10 @@ int64_t history_begins(sqlite3 *db, const series_t *series, int64_t key, int lev
     if (series != NULL) {
         tail_read(&series->tail, level, begins_look, &first);
     }
-    snprintf(query, sizeof(query), "SELECT start_ms FROM %s WHERE series = ? ORDER BY start_ms"
-             " LIMIT 1", history_levels[level].table);
+    snprintf(query, sizeof(query),
+             "SELECT start_ms FROM %s WHERE series = ? ORDER BY start_ms"
+             " LIMIT 1",
+             history_levels[level].table);
     if (sqlite3_prepare_v2(db, query, -1, &statement, NULL) == SQLITE_OK) {
         sqlite3_bind_int64(statement, 1, key);
         if (sqlite3_step(statement) == SQLITE_ROW) {

@@ -104,8 +104,10 @@ static replayed_t *replay_find(replay_t *replay, int64_t key)
         replay->failed = 1;
         return NULL;
     }
-    snprintf(query, sizeof(query), "SELECT max(log) FROM (SELECT log FROM chunk WHERE series = %lld"
-             " ORDER BY start_ms DESC LIMIT 4)", (long long)key);
+    snprintf(query, sizeof(query),
+             "SELECT max(log) FROM (SELECT log FROM chunk WHERE series = %lld"
+             " ORDER BY start_ms DESC LIMIT 4)",
+             (long long)key);
     replayed->log = (uint64_t)history_ask(replay->history, query);
     replayed->chunk.columns = 1;
     return replayed;
@@ -237,7 +239,8 @@ static int history_convert_table(conversion_t *conversion, int level, const char
         conversion_row(conversion, sqlite3_column_int64(statement, 0),
                        sqlite3_column_int64(statement, 1),
                        (sqlite3_column_type(statement, 2) == SQLITE_NULL) ?
-                           NAN : sqlite3_column_double(statement, 2));
+                           NAN :
+                           sqlite3_column_double(statement, 2));
     }
     sqlite3_finalize(statement);
     conversion_write(conversion);
@@ -252,12 +255,15 @@ static int history_convert_series(history_t *history)
         return 0;
     }
     history_begin(history);
-    return (sqlite3_exec(history->db,
-                         "CREATE TABLE series_new(id INTEGER PRIMARY KEY, host INTEGER NOT NULL,"
-                         " name TEXT NOT NULL, counter INTEGER NOT NULL, UNIQUE(host, name, counter));"
-                         "INSERT INTO series_new SELECT id, host, name, counter FROM series;"
-                         "DROP TABLE series; ALTER TABLE series_new RENAME TO series", NULL, NULL,
-                         NULL) == SQLITE_OK) ? 0 : -EIO;
+    return (sqlite3_exec(
+                history->db,
+                "CREATE TABLE series_new(id INTEGER PRIMARY KEY, host INTEGER NOT NULL,"
+                " name TEXT NOT NULL, counter INTEGER NOT NULL, UNIQUE(host, name, counter));"
+                "INSERT INTO series_new SELECT id, host, name, counter FROM series;"
+                "DROP TABLE series; ALTER TABLE series_new RENAME TO series",
+                NULL, NULL, NULL) == SQLITE_OK) ?
+               0 :
+               -EIO;
 }
 
 int history_convert(history_t *history)
@@ -291,9 +297,10 @@ int history_convert(history_t *history)
             return -EIO;
         }
     }
-    if (sqlite3_exec(history->db, "DROP TABLE sample; DROP TABLE sample_10s;"
-                                  " DROP TABLE sample_1min; DROP TABLE sample_10min", NULL, NULL,
-                     NULL) != SQLITE_OK) {
+    if (sqlite3_exec(history->db,
+                     "DROP TABLE sample; DROP TABLE sample_10s;"
+                     " DROP TABLE sample_1min; DROP TABLE sample_10min",
+                     NULL, NULL, NULL) != SQLITE_OK) {
         return -EIO;
     }
     udmon_warn("the history is converted: %llu samples and steps",

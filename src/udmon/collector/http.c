@@ -25,11 +25,11 @@ enum {
     HTTP_GZIP_MIN = 1024,
     HTTP_FILE_MAX = 1 << 20 /* bytes of a certificate */
 };
-#define HTTP_CACHE_NS   UINT64_C(1000000000)
+#define HTTP_CACHE_NS    UINT64_C(1000000000)
 #define HTTP_TIME_END_MS INT64_C(253402300800000) /* the year 10,000 */
-#define HTTP_REQUEST_NS UINT64_C(10000000000) /* for a request, however it drips in */
-#define HTTP_ANSWER_NS  UINT64_C(30000000000) /* for reading the answer */
-#define HTTP_EVICT_NS   UINT64_C(1000000000)  /* a reader may always take so long */
+#define HTTP_REQUEST_NS  UINT64_C(10000000000)    /* for a request, however it drips in */
+#define HTTP_ANSWER_NS   UINT64_C(30000000000)    /* for reading the answer */
+#define HTTP_EVICT_NS    UINT64_C(1000000000)     /* a reader may always take so long */
 
 /* Connections, to close slow ones */
 
@@ -47,7 +47,8 @@ static void http_evict(http_t *http, http_state_t state, uint64_t before_ns)
 {
     http_connection_t *each, *oldest = NULL;
 
-    LIST_FOREACH(each, &http->connections, list) {
+    LIST_FOREACH(each, &http->connections, list)
+    {
         if ((each->state == state) && (each->since_ns < before_ns) &&
             ((oldest == NULL) || (each->since_ns < oldest->since_ns))) {
             oldest = each;
@@ -137,7 +138,8 @@ void http_expire(http_t *http)
     http_connection_t *each;
 
     pthread_mutex_lock(&http->lock);
-    LIST_FOREACH(each, &http->connections, list) {
+    LIST_FOREACH(each, &http->connections, list)
+    {
         if ((each->since_ns <= now) && ((now - each->since_ns) > limits[each->state])) {
             shutdown(each->fd, SHUT_RDWR);
         }
@@ -253,7 +255,8 @@ static struct MHD_Response *http_fresh(http_cached_t cache[HTTP_CACHED], const c
     const http_cached_t *cached = http_cache(cache, what);
 
     return (!strcmp(cached->what, what) && ((udmon_now_ns() - cached->made_ns) <= HTTP_CACHE_NS)) ?
-               cached->response : NULL;
+               cached->response :
+               NULL;
 }
 
 /* Keep an answer for a second. */
@@ -296,9 +299,11 @@ static struct MHD_Response *http_metrics(http_t *http, int format, int gzip)
         free(text);
         return NULL;
     }
-    return http_response(text, length, (format == METRICS_OPENMETRICS) ?
+    return http_response(text, length,
+                         (format == METRICS_OPENMETRICS) ?
                              "application/openmetrics-text; version=1.0.0; charset=utf-8" :
-                             "text/plain; version=0.0.4; charset=utf-8", gzip);
+                             "text/plain; version=0.0.4; charset=utf-8",
+                         gzip);
 }
 
 static long http_number(struct MHD_Connection *connection, const char *name, long missing)
@@ -338,7 +343,9 @@ static int http_range(struct MHD_Connection *connection, api_range_t *range)
     return ((range->from_ms >= 0) && (range->until_ms > range->from_ms) &&
             (range->until_ms < HTTP_TIME_END_MS) &&
             ((range->until_ms - range->from_ms) <= INT64_C(31536000000)) && (range->points > 0) &&
-            (range->points <= 10000)) ? 0 : -EINVAL;
+            (range->points <= 10000)) ?
+               0 :
+               -EINVAL;
 }
 
 /* A request, from its header to the end of its answer */
@@ -350,7 +357,7 @@ typedef struct http_request {
     const char *url;
     int gzip, format;
     int authorized;
-    int answered;                  /* with `status` and: */
+    int answered; /* with `status` and: */
     unsigned status;
     struct MHD_Response *response; /* of the request's own, or of /metrics, or NULL: no memory; */
     int is_metrics, is_nodes;      /* or the contents of the cache */
@@ -379,8 +386,9 @@ static struct MHD_Response *http_series(http_request_t *request, int lines, sqli
                          " to 10000, from is before until by a year at most");
     }
     range.extremes = http_number(request->connection, "extremes", 0) == 1;
-    answer = lines ? api_lines(&reader, node, what, http_argument(request->connection, "by"), &range) :
-                     api_series(&reader, node, what, &range);
+    answer = lines ?
+                 api_lines(&reader, node, what, http_argument(request->connection, "by"), &range) :
+                 api_series(&reader, node, what, &range);
     if (budget->spent) {
         json_object_put(answer);
         return http_fail(request, MHD_HTTP_SERVICE_UNAVAILABLE,
@@ -472,8 +480,7 @@ static struct MHD_Response *http_page_response(void)
         http_page_length, (void *)http_page, MHD_RESPMEM_PERSISTENT);
 
     if (response != NULL) {
-        MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE,
-                                "text/html; charset=utf-8");
+        MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, "text/html; charset=utf-8");
         /* The page loads nothing from other servers. */
         MHD_add_response_header(response, "Content-Security-Policy",
                                 "default-src 'self' 'unsafe-inline'; img-src data:");
@@ -498,8 +505,8 @@ static struct MHD_Response *http_metrics_shared(http_request_t *request)
 
 static struct MHD_Response *http_unauthorized(http_request_t *request)
 {
-    struct MHD_Response *response = http_fail(request, MHD_HTTP_UNAUTHORIZED,
-                                              "a user and a password are needed");
+    struct MHD_Response *response =
+        http_fail(request, MHD_HTTP_UNAUTHORIZED, "a user and a password are needed");
 
     if (response != NULL) {
         MHD_add_response_header(response, MHD_HTTP_HEADER_WWW_AUTHENTICATE,
@@ -572,8 +579,8 @@ static void http_asked(pool_job_t *job, int was_run)
     http_request_t *request = (http_request_t *)job;
 
     if (!was_run) {
-        request->response = http_fail(request, MHD_HTTP_SERVICE_UNAVAILABLE,
-                                      "the collector is ending");
+        request->response =
+            http_fail(request, MHD_HTTP_SERVICE_UNAVAILABLE, "the collector is ending");
     }
     MHD_resume_connection(request->connection);
 }
@@ -588,7 +595,8 @@ static uint64_t http_address(struct MHD_Connection *connection)
     if ((address != NULL) && (address->sa_family == AF_INET)) {
         return fnv1a(FNV_START, &((const struct sockaddr_in *)address)->sin_addr, 4);
     }
-    if ((address != NULL) && (address->sa_family == AF_INET6)) { /* a host has a network of 64 bits */
+    if ((address != NULL) &&
+        (address->sa_family == AF_INET6)) { /* a host has a network of 64 bits */
         return fnv1a(FNV_START, &((const struct sockaddr_in6 *)address)->sin6_addr, 8);
     }
     return 0;
@@ -598,8 +606,10 @@ static uint64_t http_address(struct MHD_Connection *connection)
 static int http_ask(http_request_t *request,
                     void (*run)(pool_job_t *job, sqlite3 *db, budget_t *budget))
 {
-    request->job = (pool_job_t) {
-        .address = http_address(request->connection), .run = run, .done = http_asked,
+    request->job = (pool_job_t){
+        .address = http_address(request->connection),
+        .run = run,
+        .done = http_asked,
     };
     http_enter(request->http, request->connection, HTTP_ASKED);
     MHD_suspend_connection(request->connection);
@@ -701,11 +711,16 @@ static enum MHD_Result http_handle(void *arg, struct MHD_Connection *connection,
         if (request == NULL) {
             return MHD_NO;
         }
-        *request = (http_request_t) {
-            .http = http, .connection = connection, .url = url, .status = MHD_HTTP_OK,
+        *request = (http_request_t){
+            .http = http,
+            .connection = connection,
+            .url = url,
+            .status = MHD_HTTP_OK,
             .gzip = http_takes(connection, MHD_HTTP_HEADER_ACCEPT_ENCODING, "gzip"),
-            .format = http_takes(connection, MHD_HTTP_HEADER_ACCEPT, "application/openmetrics-text") ?
-                          METRICS_OPENMETRICS : METRICS_TEXT,
+            .format =
+                http_takes(connection, MHD_HTTP_HEADER_ACCEPT, "application/openmetrics-text") ?
+                    METRICS_OPENMETRICS :
+                    METRICS_TEXT,
         };
         *context = request; /* http_completed frees it */
         if (strcmp(method, MHD_HTTP_METHOD_GET) && strcmp(method, MHD_HTTP_METHOD_HEAD)) {
@@ -810,13 +825,15 @@ static int http_listen(http_t *http)
     }
     if ((http->options.users_file == NULL) && !http->options.open &&
         !udmon_sockaddr_is_loopback(endpoint.hosts->ai_addr)) {
-        udmon_error("HTTP on %s is for other hosts, too: name the users who may read (--http-users), "
-                    "or let everybody read (--http-open)", http->options.address);
+        udmon_error(
+            "HTTP on %s is for other hosts, too: name the users who may read (--http-users), "
+            "or let everybody read (--http-open)",
+            http->options.address);
         udmon_endpoint_free(&endpoint);
         return -EACCES;
     }
-    http->listen_fd = socket(endpoint.hosts->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK,
-                             0);
+    http->listen_fd =
+        socket(endpoint.hosts->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (http->listen_fd >= 0) {
         setsockopt(http->listen_fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
         if (endpoint.hosts->ai_family == AF_INET6) {
@@ -825,7 +842,9 @@ static int http_listen(http_t *http)
     }
     ret = ((http->listen_fd < 0) ||
            (bind(http->listen_fd, endpoint.hosts->ai_addr, endpoint.hosts->ai_addrlen) < 0) ||
-           (listen(http->listen_fd, SOMAXCONN) < 0)) ? -errno : 0;
+           (listen(http->listen_fd, SOMAXCONN) < 0)) ?
+              -errno :
+              0;
     if (ret < 0) {
         udmon_error("cannot serve HTTP on %s: %s", http->options.address, strerror(-ret));
         if (http->listen_fd >= 0) {

@@ -34,11 +34,11 @@ typedef struct http_cached {
 } http_cached_t;
 
 typedef struct http_options {
-    const char *address;  /* HOST:PORT */
-    const char *database; /* the history's file */
-    const char *users_file;            /* or NULL: every client may read */
-    const char *cert_file, *key_file;  /* or NULL: no TLS */
-    int open;             /* every client of other hosts may read */
+    const char *address;              /* HOST:PORT */
+    const char *database;             /* the history's file */
+    const char *users_file;           /* or NULL: every client may read */
+    const char *cert_file, *key_file; /* or NULL: no TLS */
+    int open;                         /* every client of other hosts may read */
 } http_options_t;
 
 typedef struct http {
@@ -50,14 +50,14 @@ typedef struct http {
     users_t users; /* if there is a users_file */
     store_t *store;
     const writer_t *writer;
-    const remote_t *remote; /* or NULL */
-    const relay_t *relay;   /* or NULL */
+    const remote_t *remote;        /* or NULL */
+    const relay_t *relay;          /* or NULL */
     pthread_mutex_t overview_lock; /* of `overview` */
     overview_t overview;
-    pthread_mutex_t nodes_lock; /* of `nodes`, for short steps */
+    pthread_mutex_t nodes_lock;         /* of `nodes`, for short steps */
     http_cached_t nodes[HTTP_CACHED];   /* /api/nodes, by the pool */
     http_cached_t metrics[HTTP_CACHED]; /* /metrics, by the HTTP thread */
-    pthread_mutex_t lock; /* of the connections */
+    pthread_mutex_t lock;               /* of the connections */
     unsigned requesting, reading; /* connections without a whole request; that read an answer */
     LIST_HEAD(, http_connection) connections;
 } http_t;

@@ -9,42 +9,43 @@
 
 static int usage(FILE *out, int status)
 {
-    fprintf(out,
-            "Usage: udmon-collector [OPTION...]\n"
-            "Receives metrics from udmon-agents, keeps them, and serves them over HTTP.\n\n"
-            "  -l, --listen ADDRESS   [SCHEME://]HOST:PORT for agents [*:4999,\n"
-            "                         without a secret localhost:4999]\n"
-            "  -w, --http HOST:PORT   for browsers and Prometheus [127.0.0.1:9499]\n"
-            "      --http-users FILE  only these users may read: lines NAME:HASH, as htpasswd -nB\n"
-            "                         NAME writes them\n"
-            "      --http-cert FILE   HTTPS with this certificate, and its key; both in PEM\n"
-            "      --http-key FILE\n"
-            "      --http-open        everybody may read, from other hosts, too\n"
-            "  -d, --database FILE    history [/var/lib/udmon/history.db]\n"
-            "  -s, --secret FILE      only agents that know this secret are let in;\n"
-            "                         it or certificates are needed for other addresses than\n"
-            "                         loopback\n"
-            "      --ca FILE          TLS by certificates instead of the secret: agents are let\n"
-            "      --cert FILE        in that have one of this CA; our own, and its key; all in\n"
-            "      --key FILE         PEM\n"
-            "  -k, --keep SECONDS     forget what is older [2592000, 30 days]\n"
-            "  -S, --size BYTES       of the history at most; K, M, G, T may follow the number [16G]\n"
-            "  -r, --remote-write URL send samples on to Prometheus or others that take its\n"
-            "                         remote_write protocol\n"
-            "      --remote-queue BYTES   on the disk, while the receiver is away [4G]\n"
-            "      --remote-user FILE     with USER:PASSWORD for the receiver\n"
-            "      --remote-token FILE    with a bearer token for it\n"
-            "      --remote-ca FILE       trust this CA, in PEM; and of our own:\n"
-            "      --remote-cert FILE     a certificate,\n"
-            "      --remote-key FILE      and its key\n"
-            "  -u, --upper ADDRESS    pass all samples on to this collector, as a relay; several\n"
-            "                         with commas: the next is used while the first is away\n"
-            "  -N, --name NAME        of a relay, at the upper collector [relay-HOSTNAME]\n"
-            "  -q, --queue BYTES      what may wait for the upper collector [67108864]\n"
-            "  -h, --help             this text\n"
-            "  -V, --version          the version\n\n"
-            "Exit status: 0; 1 it could not start (a line says why); 2 wrong usage.\n"
-            "See udmon-collector(8).\n");
+    fprintf(
+        out,
+        "Usage: udmon-collector [OPTION...]\n"
+        "Receives metrics from udmon-agents, keeps them, and serves them over HTTP.\n\n"
+        "  -l, --listen ADDRESS   [SCHEME://]HOST:PORT for agents [*:4999,\n"
+        "                         without a secret localhost:4999]\n"
+        "  -w, --http HOST:PORT   for browsers and Prometheus [127.0.0.1:9499]\n"
+        "      --http-users FILE  only these users may read: lines NAME:HASH, as htpasswd -nB\n"
+        "                         NAME writes them\n"
+        "      --http-cert FILE   HTTPS with this certificate, and its key; both in PEM\n"
+        "      --http-key FILE\n"
+        "      --http-open        everybody may read, from other hosts, too\n"
+        "  -d, --database FILE    history [/var/lib/udmon/history.db]\n"
+        "  -s, --secret FILE      only agents that know this secret are let in;\n"
+        "                         it or certificates are needed for other addresses than\n"
+        "                         loopback\n"
+        "      --ca FILE          TLS by certificates instead of the secret: agents are let\n"
+        "      --cert FILE        in that have one of this CA; our own, and its key; all in\n"
+        "      --key FILE         PEM\n"
+        "  -k, --keep SECONDS     forget what is older [2592000, 30 days]\n"
+        "  -S, --size BYTES       of the history at most; K, M, G, T may follow the number [16G]\n"
+        "  -r, --remote-write URL send samples on to Prometheus or others that take its\n"
+        "                         remote_write protocol\n"
+        "      --remote-queue BYTES   on the disk, while the receiver is away [4G]\n"
+        "      --remote-user FILE     with USER:PASSWORD for the receiver\n"
+        "      --remote-token FILE    with a bearer token for it\n"
+        "      --remote-ca FILE       trust this CA, in PEM; and of our own:\n"
+        "      --remote-cert FILE     a certificate,\n"
+        "      --remote-key FILE      and its key\n"
+        "  -u, --upper ADDRESS    pass all samples on to this collector, as a relay; several\n"
+        "                         with commas: the next is used while the first is away\n"
+        "  -N, --name NAME        of a relay, at the upper collector [relay-HOSTNAME]\n"
+        "  -q, --queue BYTES      what may wait for the upper collector [67108864]\n"
+        "  -h, --help             this text\n"
+        "  -V, --version          the version\n\n"
+        "Exit status: 0; 1 it could not start (a line says why); 2 wrong usage.\n"
+        "See udmon-collector(8).\n");
     return status;
 }
 
@@ -55,7 +56,9 @@ static int number(const char *text, int64_t *value_p)
     errno = 0;
     *value_p = strtoll(text, &end, 10);
     return ((end != text) && (*end == '\0') && (errno == 0) && (*value_p > 0) &&
-            (*value_p < (INT64_C(1) << 50))) ? 0 : -EINVAL;
+            (*value_p < (INT64_C(1) << 50))) ?
+               0 :
+               -EINVAL;
 }
 
 /* A number with a suffix, as 16G. */
@@ -106,14 +109,19 @@ static int arguments(int argc, char **argv, collector_t *collector)
         OPTION_REMOTE_KEY
     };
     static const struct option options[] = {
-        {"listen", required_argument, NULL, 'l'},   {"http", required_argument, NULL, 'w'},
-        {"database", required_argument, NULL, 'd'}, {"secret", required_argument, NULL, 's'},
-        {"keep", required_argument, NULL, 'k'},     {"rows", required_argument, NULL, 'n'},
+        {"listen", required_argument, NULL, 'l'},
+        {"http", required_argument, NULL, 'w'},
+        {"database", required_argument, NULL, 'd'},
+        {"secret", required_argument, NULL, 's'},
+        {"keep", required_argument, NULL, 'k'},
+        {"rows", required_argument, NULL, 'n'},
         {"size", required_argument, NULL, 'S'},
         {"remote-write", required_argument, NULL, 'r'},
-        {"upper", required_argument, NULL, 'u'},    {"name", required_argument, NULL, 'N'},
+        {"upper", required_argument, NULL, 'u'},
+        {"name", required_argument, NULL, 'N'},
         {"queue", required_argument, NULL, 'q'},
-        {"ca", required_argument, NULL, OPTION_CA}, {"cert", required_argument, NULL, OPTION_CERT},
+        {"ca", required_argument, NULL, OPTION_CA},
+        {"cert", required_argument, NULL, OPTION_CERT},
         {"key", required_argument, NULL, OPTION_KEY},
         {"http-users", required_argument, NULL, OPTION_HTTP_USERS},
         {"http-cert", required_argument, NULL, OPTION_HTTP_CERT},
@@ -125,7 +133,8 @@ static int arguments(int argc, char **argv, collector_t *collector)
         {"remote-ca", required_argument, NULL, OPTION_REMOTE_CA},
         {"remote-cert", required_argument, NULL, OPTION_REMOTE_CERT},
         {"remote-key", required_argument, NULL, OPTION_REMOTE_KEY},
-        {"help", no_argument, NULL, 'h'},           {"version", no_argument, NULL, 'V'},
+        {"help", no_argument, NULL, 'h'},
+        {"version", no_argument, NULL, 'V'},
         {NULL, 0, NULL, 0},
     };
     int option, bad = 0;

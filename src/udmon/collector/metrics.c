@@ -94,7 +94,7 @@ static void lines_add(series_t *series, void *arg)
         lines->lines = grown;
         lines->size = size;
     }
-    lines->lines[lines->count++] = (line_t) {
+    lines->lines[lines->count++] = (line_t){
         .name = series->name,
         .host = lines->host,
         .family_length = family_length,
@@ -120,7 +120,7 @@ static int family_compare(const line_t *a, const line_t *b)
     size_t i;
     int left, right;
 
-    for (i = 0; ; ++i) {
+    for (i = 0;; ++i) {
         left = exposed_char(a, i);
         right = exposed_char(b, i);
         if ((left != right) || (left == 0)) {
@@ -170,11 +170,14 @@ static void write_family(FILE *out, int format, const char *name, size_t length,
     const char *unit = ends_with(name, length, "_seconds") ? "seconds" :
                        ends_with(name, length, "_bytes")   ? "bytes" :
                        ends_with(name, length, "_ratio")   ? "ratio" :
-                       ends_with(name, length, "_celsius") ? "celsius" : NULL;
+                       ends_with(name, length, "_celsius") ? "celsius" :
+                                                             NULL;
 
     fprintf(out, "# HELP %.*s%s %s\n", (int)length, name, suffix, help);
-    fprintf(out, "# TYPE %.*s%s %s\n", (int)length, name, suffix, counter ? "counter" :
-            ((format == METRICS_OPENMETRICS) && ends_with(name, length, "_total")) ? "unknown" : "gauge");
+    fprintf(out, "# TYPE %.*s%s %s\n", (int)length, name, suffix,
+            counter                                                                ? "counter" :
+            ((format == METRICS_OPENMETRICS) && ends_with(name, length, "_total")) ? "unknown" :
+                                                                                     "gauge");
     if ((format == METRICS_OPENMETRICS) && (unit != NULL)) {
         fprintf(out, "# UNIT %.*s %s\n", (int)length, name, unit);
     }
@@ -186,25 +189,52 @@ static void write_line(const line_t *line, FILE *out)
     udmon_label_t label;
 
     fprintf(out, "%.*s%s{node=\"%s\"", (int)line->family_length, line->name,
-             line->counter ? "_total" : "", line->host);
+            line->counter ? "_total" : "", line->host);
     while (udmon_label_next(&at, &label)) {
         fprintf(out, ",%s%.*s=\"%.*s\"", udmon_label_prefix(&label), (int)label.name_length,
-                 label.name, (int)label.value_length, label.value);
+                label.name, (int)label.value_length, label.value);
     }
     fprintf(out, "} ");
     write_value(out, line->value);
 }
 
 /* The collector's own numbers for each node: */
-static double node_up(const host_t *host) { return host->connected > 0; }
-static double node_agents(const host_t *host) { return host->connected; }
-static double node_received(const host_t *host) { return host->received; }
-static double node_lost(const host_t *host) { return host->lost; }
-static double node_malformed(const host_t *host) { return host->malformed; }
-static double node_discarded(const host_t *host) { return host->discarded; }
-static double node_misdated(const host_t *host) { return host->misdated; }
-static double node_out_of_order(const host_t *host) { return host->out_of_order; }
-static double node_series(const host_t *host) { return host->series_count; }
+static double node_up(const host_t *host)
+{
+    return host->connected > 0;
+}
+static double node_agents(const host_t *host)
+{
+    return host->connected;
+}
+static double node_received(const host_t *host)
+{
+    return host->received;
+}
+static double node_lost(const host_t *host)
+{
+    return host->lost;
+}
+static double node_malformed(const host_t *host)
+{
+    return host->malformed;
+}
+static double node_discarded(const host_t *host)
+{
+    return host->discarded;
+}
+static double node_misdated(const host_t *host)
+{
+    return host->misdated;
+}
+static double node_out_of_order(const host_t *host)
+{
+    return host->out_of_order;
+}
+static double node_series(const host_t *host)
+{
+    return host->series_count;
+}
 
 static const struct {
     const char *name;
@@ -213,18 +243,23 @@ static const struct {
     double (*value)(const host_t *host);
 } node_metrics[] = {
     {"udmon_node_up", 0, "Whether an agent of this node is connected.", node_up},
-    {"udmon_node_agents", 0, "Agents connected that give this name: more than one are two nodes "
-                             "of one name.", node_agents},
+    {"udmon_node_agents", 0,
+     "Agents connected that give this name: more than one are two nodes "
+     "of one name.",
+     node_agents},
     {"udmon_node_series", 0, "Series of this node that are kept.", node_series},
     {"udmon_records_received", 1, "Samples that came from a node.", node_received},
     {"udmon_records_lost", 1, "Samples of a node that did not come.", node_lost},
     {"udmon_records_malformed", 1, "Records of a node that were no samples.", node_malformed},
-    {"udmon_records_discarded", 1, "Samples of a node that has too many series.",
-     node_discarded},
-    {"udmon_records_misdated", 1, "Samples whose time was far from the collector's: stored with "
-                                  "the time when they came.", node_misdated},
-    {"udmon_remote_write_samples_out_of_order", 1, "Samples of a node whose time went back: remote "
-                                                   "write does not send them.", node_out_of_order},
+    {"udmon_records_discarded", 1, "Samples of a node that has too many series.", node_discarded},
+    {"udmon_records_misdated", 1,
+     "Samples whose time was far from the collector's: stored with "
+     "the time when they came.",
+     node_misdated},
+    {"udmon_remote_write_samples_out_of_order", 1,
+     "Samples of a node whose time went back: remote "
+     "write does not send them.",
+     node_out_of_order},
 };
 
 static void write_nodes(store_t *store, int format, FILE *out)
@@ -236,9 +271,10 @@ static void write_nodes(store_t *store, int format, FILE *out)
         write_family(out, format, node_metrics[i].name, strlen(node_metrics[i].name),
                      node_metrics[i].counter, node_metrics[i].help);
         store_lock(store);
-        LIST_FOREACH(host, &store->hosts, list) {
+        LIST_FOREACH(host, &store->hosts, list)
+        {
             fprintf(out, "%s%s{node=\"%s\"} ", node_metrics[i].name,
-                     node_metrics[i].counter ? "_total" : "", host->name);
+                    node_metrics[i].counter ? "_total" : "", host->name);
             write_value(out, node_metrics[i].value(host));
         }
         store_unlock(store);
@@ -263,8 +299,8 @@ static void write_writer(const writer_t *writer, int format, FILE *out)
     write_single(out, format, "udmon_history_samples_overflowed", 1,
                  "Samples that the queue to the history had no room for.",
                  __atomic_load_n(&writer->overflowed, __ATOMIC_SEQ_CST));
-    write_single(out, format, "udmon_history_queue_length", 0,
-                 "Entries that wait for the history.", writer_waiting(writer));
+    write_single(out, format, "udmon_history_queue_length", 0, "Entries that wait for the history.",
+                 writer_waiting(writer));
 }
 
 static void write_remote(const remote_t *remote, int format, FILE *out)
@@ -288,7 +324,8 @@ static void write_remote(const remote_t *remote, int format, FILE *out)
 
 static void write_relay(const relay_t *relay, int format, FILE *out)
 {
-    write_single(out, format, "udmon_relay_server", 0, "Which of the upper collectors samples go "
+    write_single(out, format, "udmon_relay_server", 0,
+                 "Which of the upper collectors samples go "
                  "to: 1 is the preferred one, 0 none.",
                  __atomic_load_n(&relay->connected, __ATOMIC_SEQ_CST));
     write_single(out, format, "udmon_relay_records_sent", 1,
@@ -296,7 +333,8 @@ static void write_relay(const relay_t *relay, int format, FILE *out)
                  __atomic_load_n(&relay->sent, __ATOMIC_SEQ_CST));
     write_single(out, format, "udmon_relay_records_dropped", 1,
                  "Samples and states of nodes that the queue to the upper collector had no room "
-                 "for.", __atomic_load_n(&relay->dropped, __ATOMIC_SEQ_CST));
+                 "for.",
+                 __atomic_load_n(&relay->dropped, __ATOMIC_SEQ_CST));
     write_single(out, format, "udmon_relay_records_waiting", 0,
                  "Samples and states of nodes that wait for the upper collector.",
                  __atomic_load_n(&relay->waiting, __ATOMIC_SEQ_CST));

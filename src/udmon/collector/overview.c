@@ -26,8 +26,18 @@ static const char *const value_names[OVERVIEW_NUMBERS] = {
 /* ---- rows ------------------------------------------------------------------------------------ */
 
 /* Sums over the series of these families. */
-enum { SUM_IDLE, SUM_CPU, SUM_FREE, SUM_MEMORY, SUM_LOAD, SUM_IN, SUM_OUT, SUM_RDMA_IN,
-       SUM_RDMA_OUT, SUMS };
+enum {
+    SUM_IDLE,
+    SUM_CPU,
+    SUM_FREE,
+    SUM_MEMORY,
+    SUM_LOAD,
+    SUM_IN,
+    SUM_OUT,
+    SUM_RDMA_IN,
+    SUM_RDMA_OUT,
+    SUMS
+};
 
 static const struct {
     const char *family, *with, *without; /* parts that the labels must have, or must not have */
@@ -120,7 +130,8 @@ static void row_make(overview_row_t *row, const host_t *host)
     row->values[OVERVIEW_RDMA_OUT] = v[SUM_RDMA_OUT];
     row->values[OVERVIEW_MEMORY_FREE] = v[SUM_FREE];
     row->values[OVERVIEW_LOSS] = ((host->received + host->lost) > 0) ?
-                                     ((double)host->lost / (host->received + host->lost)) : NAN;
+                                     ((double)host->lost / (host->received + host->lost)) :
+                                     NAN;
 }
 
 static int row_compare(const void *left, const void *right)
@@ -250,9 +261,10 @@ static int sort_column(const char *name)
             return i;
         }
     }
-    return (name == NULL)              ? SORT_NAME :
-           !strcmp(name, "transport")  ? SORT_TRANSPORT :
-           !strcmp(name, "address")    ? SORT_ADDRESS : SORT_NAME;
+    return (name == NULL)             ? SORT_NAME :
+           !strcmp(name, "transport") ? SORT_TRANSPORT :
+           !strcmp(name, "address")   ? SORT_ADDRESS :
+                                        SORT_NAME;
 }
 
 static double sort_number(const overview_row_t *row, int column)
@@ -272,7 +284,8 @@ static int sort_compare(const void *left, const void *right, void *arg)
     double x = sort_number(a, sort->column), y = sort_number(b, sort->column);
     int order = (sort->column == SORT_TRANSPORT) ? strcmp(a->transport, b->transport) :
                 (sort->column == SORT_ADDRESS)   ? strverscmp(a->address, b->address) :
-                (sort->column == SORT_NAME)      ? row_compare(a, b) : ((x > y) - (x < y));
+                (sort->column == SORT_NAME)      ? row_compare(a, b) :
+                                                   ((x > y) - (x < y));
 
     order = sort->descending ? -order : order;
     return (order != 0) ? order : row_compare(a, b);
@@ -349,8 +362,9 @@ static double family_value(const store_t *store, const char *host_name, family_t
     if (host != NULL) {
         store_each(host, family_add, family);
     }
-    return (family->count == 0)             ? NAN :
-           (family->function == MAP_MEAN)   ? (family->value / family->count) : family->value;
+    return (family->count == 0)           ? NAN :
+           (family->function == MAP_MEAN) ? (family->value / family->count) :
+                                            family->value;
 }
 
 /* Writes the value of a node. A node that is down has no value. */
@@ -365,7 +379,9 @@ static void map_write(char text[12], const overview_row_t *row, double value)
 static void map_refresh(overview_t *overview, overview_map_t *map, const char *metric,
                         map_function_t function)
 {
-    family_t family = {.name = metric, .length = strlen(metric), .function = function,
+    family_t family = {.name = metric,
+                       .length = strlen(metric),
+                       .function = function,
                        .oldest_ns = overview_oldest()};
     int column = sort_column(metric);
     char text[12];
@@ -500,8 +516,7 @@ static void families_add(series_t *series, void *arg)
     families->last = series->name;
     families->last_length = length;
     snprintf(name, sizeof(name), "%.*s", (int)length, series->name);
-    if ((families->count == FAMILIES_MAX) ||
-        (tfind(name, &families->tree, name_compare) != NULL)) {
+    if ((families->count == FAMILIES_MAX) || (tfind(name, &families->tree, name_compare) != NULL)) {
         return;
     }
     copy = strdup(name);

@@ -45,7 +45,7 @@ enum { OVERVIEW_MAPS = 4 /* metrics that several browsers show at once */ };
 
 typedef struct overview_row {
     char name[64], transport[8], address[80];
-    int agents; /* connected now */
+    int agents;                      /* connected now */
     double values[OVERVIEW_NUMBERS]; /* NAN: not known */
 } overview_row_t;
 

@@ -32,7 +32,8 @@ static unsigned pool_jobs_of(const pool_t *pool, uint64_t address, int running_o
         count += pool->threads[i].busy && (pool->threads[i].address == address);
     }
     if (!running_only) {
-        STAILQ_FOREACH(job, &pool->waiting, list) {
+        STAILQ_FOREACH(job, &pool->waiting, list)
+        {
             count += (job->address == address);
         }
     }
@@ -45,7 +46,8 @@ static pool_job_t *pool_next(pool_t *pool)
     unsigned running, least = POOL_THREADS + 1;
     pool_job_t *job, *best = NULL;
 
-    STAILQ_FOREACH(job, &pool->waiting, list) {
+    STAILQ_FOREACH(job, &pool->waiting, list)
+    {
         running = pool_jobs_of(pool, job->address, 1);
         if (running < least) {
             least = running;

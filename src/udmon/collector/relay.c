@@ -77,13 +77,12 @@ static void relay_send(relay_t *relay, const udmon_relayed_t *relayed)
 
     length = (length < 0) ? length : udmon_client_send(relay->client, record, length);
     if (length < 0) { /* names have been checked, and the queue drops: only memory may be missing */
-        udmon_warn("a record of node %s could not be queued: %s", relayed->node,
-                   strerror(-length));
+        udmon_warn("a record of node %s could not be queued: %s", relayed->node, strerror(-length));
     }
 }
 
-void relay_sample(relay_t *relay, const host_t *host, const udmon_metric_t *metric,
-                  int64_t time_ms, int late)
+void relay_sample(relay_t *relay, const host_t *host, const udmon_metric_t *metric, int64_t time_ms,
+                  int late)
 {
     udmon_relayed_t relayed = {.metric = *metric, .late = late};
 
@@ -111,8 +110,10 @@ static void relay_count(relay_t *relay)
 
     udmon_client_stats(relay->client, &stats);
     if (stats.dropped > relay->dropped) {
-        udmon_warn_limited(&limit, "%s is away or does not keep up: %llu records were not passed "
-                           "on", relay->upper, (unsigned long long)stats.dropped);
+        udmon_warn_limited(&limit,
+                           "%s is away or does not keep up: %llu records were not passed "
+                           "on",
+                           relay->upper, (unsigned long long)stats.dropped);
     }
     __atomic_store_n(&relay->connected, (number < 0) ? 0 : (number + 1), __ATOMIC_SEQ_CST);
     __atomic_store_n(&relay->sent, stats.sent, __ATOMIC_SEQ_CST);
@@ -126,7 +127,8 @@ void relay_states(relay_t *relay, store_t *store)
     host_t *host;
 
     relay->tell_all = 0;
-    LIST_FOREACH(host, &store->hosts, list) {
+    LIST_FOREACH(host, &store->hosts, list)
+    {
         if (all || (host->told_up != (host->connected > 0)) || (host->told_lost != host->lost)) {
             relay_state(relay, host);
         }
@@ -144,9 +146,10 @@ static void relayed_up(host_t *host, uint64_t relay, const char *name)
         return;
     }
     if (host->connected > 0) {
-        udmon_warn_limited(&twice, "node %s: two agents give this name, at %s and via %s, or it "
-                           "has just changed from one to the other", host->name, host->address,
-                           name);
+        udmon_warn_limited(&twice,
+                           "node %s: two agents give this name, at %s and via %s, or it "
+                           "has just changed from one to the other",
+                           host->name, host->address, name);
     }
     host->connected += (host->relay == 0);
     host->relay = relay;
@@ -190,7 +193,8 @@ void relayed_gone(store_t *store, uint64_t relay)
 {
     host_t *host;
 
-    LIST_FOREACH(host, &store->hosts, list) {
+    LIST_FOREACH(host, &store->hosts, list)
+    {
         if (host->relay == relay) {
             relayed_down(host);
         }

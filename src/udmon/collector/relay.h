@@ -38,8 +38,8 @@ int relay_open(relay_t *relay, const char *upper, const udmon_options_t *options
 /* Sends waiting records as far as possible without waiting; logs how many are left. */
 void relay_close(relay_t *relay);
 
-void relay_sample(relay_t *relay, const host_t *host, const udmon_metric_t *metric,
-                  int64_t time_ms, int late);
+void relay_sample(relay_t *relay, const host_t *host, const udmon_metric_t *metric, int64_t time_ms,
+                  int late);
 /* An agent has connected or gone. With the store's lock held. */
 void relay_state(relay_t *relay, host_t *host);
 /*

@@ -13,7 +13,7 @@
 #include <time.h>
 
 enum {
-    REMOTE_PAUSE_MS = 200,      /* between two checks of the queue */
+    REMOTE_PAUSE_MS = 200, /* between two checks of the queue */
     REMOTE_BACKOFF_MAX_MS = 5000,
     REMOTE_TIMEOUT_S = 10,
     REMOTE_REQUESTS_MAX = 200, /* for one batch that is refused */
@@ -62,8 +62,8 @@ static int label_compare(const void *left, const void *right)
     size_t shorter = (a->name_length < b->name_length) ? a->name_length : b->name_length;
     int order = memcmp(a->name, b->name, shorter);
 
-    return (order != 0) ? order : ((a->name_length > b->name_length) -
-                                   (a->name_length < b->name_length));
+    return (order != 0) ? order :
+                          ((a->name_length > b->name_length) - (a->name_length < b->name_length));
 }
 
 /* `names`: room for names that differ from the series' name. */
@@ -73,10 +73,10 @@ static size_t series_labels(const series_t *series, char *names, size_t size, ud
     const char *at = series->name + length;
     udmon_label_t label;
 
-    used = snprintf(names, size, "%.*s%s", (int)length, series->name,
-                    series->counter ? "_total" : "");
-    labels[count++] = (udmon_label_t) {"__name__", names, 8, used};
-    labels[count++] = (udmon_label_t) {"node", series->host->name, 4, strlen(series->host->name)};
+    used =
+        snprintf(names, size, "%.*s%s", (int)length, series->name, series->counter ? "_total" : "");
+    labels[count++] = (udmon_label_t){"__name__", names, 8, used};
+    labels[count++] = (udmon_label_t){"node", series->host->name, 4, strlen(series->host->name)};
     while ((count < REMOTE_LABELS) && udmon_label_next(&at, &label)) {
         length = snprintf(names + used, size - used, "%s%.*s", udmon_label_prefix(&label),
                           (int)label.name_length, label.name);
@@ -228,7 +228,7 @@ typedef struct sender {
     char answer[200]; /* the beginning of the receiver's answer */
     size_t answer_length;
     unsigned backoff_ms;
-    uint64_t next_ns; /* not before */
+    uint64_t next_ns;  /* not before */
     unsigned requests; /* that one batch may still cost */
 } sender_t;
 
@@ -333,7 +333,8 @@ static sent_t sender_post(sender_t *sender, const char *body, size_t length)
      * password.
      */
     return ((code == CURLE_OK) && ((status == 400) || (status == 413) || (status == 422))) ?
-               SENT_REFUSED : SENT_LATER;
+               SENT_REFUSED :
+               SENT_LATER;
 }
 
 /* Send a body, compressed. */
@@ -343,8 +344,7 @@ static sent_t sender_send(sender_t *sender, const char *body, size_t length)
     char *packed = malloc(packed_length);
     sent_t sent = SENT_LATER;
 
-    if ((packed != NULL) &&
-        (snappy_compress(body, length, packed, &packed_length) == SNAPPY_OK)) {
+    if ((packed != NULL) && (snappy_compress(body, length, packed, &packed_length) == SNAPPY_OK)) {
         sent = sender_post(sender, packed, packed_length);
     }
     free(packed);
@@ -382,7 +382,8 @@ static void sender_later(sender_t *sender)
 {
     sender->next_ns = udmon_now_ns() + (sender->backoff_ms * UINT64_C(1000000));
     sender->backoff_ms = (sender->backoff_ms * 2 < REMOTE_BACKOFF_MAX_MS) ?
-                             (sender->backoff_ms * 2) : REMOTE_BACKOFF_MAX_MS;
+                             (sender->backoff_ms * 2) :
+                             REMOTE_BACKOFF_MAX_MS;
 }
 
 static void sender_publish(sender_t *sender)
@@ -577,8 +578,10 @@ void remote_sample(remote_t *remote, series_t *series, int64_t time_ms, double v
     if (time_ms <= series->remote_ms) {
         /* Receivers refuse the whole batch for a time that goes back. */
         ++series->host->out_of_order;
-        udmon_warn_limited(&back, "node %s: %s goes back in time by %lld ms: this is not sent by remote "
-                           "write", series->host->name, series->name,
+        udmon_warn_limited(&back,
+                           "node %s: %s goes back in time by %lld ms: this is not sent by remote "
+                           "write",
+                           series->host->name, series->name,
                            (long long)(series->remote_ms - time_ms));
         return;
     }
@@ -590,6 +593,6 @@ void remote_sample(remote_t *remote, series_t *series, int64_t time_ms, double v
     }
     series->remote_ms = time_ms;
     __atomic_fetch_add(&series->queued, 1, __ATOMIC_SEQ_CST);
-    remote->samples[tail % REMOTE_QUEUE] = (remote_sample_t) {series, time_ms, value};
+    remote->samples[tail % REMOTE_QUEUE] = (remote_sample_t){series, time_ms, value};
     __atomic_store_n(&remote->tail, tail + 1, __ATOMIC_RELEASE);
 }

@@ -22,9 +22,9 @@ typedef struct remote_entry {
 } remote_sample_t;
 
 typedef struct remote_options {
-    const char *directory; /* of requests that wait */
-    uint64_t queue_bytes;  /* of them at most */
-    const char *user_file, *token_file; /* USER:PASSWORD; a bearer token; or NULL */
+    const char *directory;                      /* of requests that wait */
+    uint64_t queue_bytes;                       /* of them at most */
+    const char *user_file, *token_file;         /* USER:PASSWORD; a bearer token; or NULL */
     const char *ca_file, *cert_file, *key_file; /* of HTTPS, or NULL */
 } remote_options_t;
 
@@ -35,7 +35,7 @@ typedef struct remote {
     pthread_t thread;
     remote_sample_t *samples;
     /* Atomic: */
-    uint64_t head, tail;  /* written by the thread; by the receiver */
+    uint64_t head, tail;                /* written by the thread; by the receiver */
     uint64_t sent, refused, overflowed; /* samples */
     uint64_t waiting, dropped; /* samples on the disk; samples that were dropped because the disk
                                 * space was used up */

@@ -22,7 +22,8 @@ static void spool_insert(spool_t *spool, spool_entry_t *entry)
 {
     spool_entry_t *each, *before = NULL;
 
-    STAILQ_FOREACH(each, &spool->entries, list) {
+    STAILQ_FOREACH(each, &spool->entries, list)
+    {
         if (each->number > entry->number) {
             break;
         }
@@ -158,13 +159,15 @@ void spool_put(spool_t *spool, const void *bytes, size_t length, uint64_t sample
 
     while (!spool_is_empty(spool) && (spool->bytes + length > spool->max_bytes)) {
         spool_drop_oldest(spool);
-        udmon_warn_limited(&limit, "remote write: the queue in %s is full: the oldest samples are not "
-                           "sent", spool->directory);
+        udmon_warn_limited(&limit,
+                           "remote write: the queue in %s is full: the oldest samples are not "
+                           "sent",
+                           spool->directory);
     }
     errno = 0;
     ret = -ENOMEM;
     if (entry != NULL) {
-        *entry = (spool_entry_t) {.number = spool->next, .samples = samples, .length = length};
+        *entry = (spool_entry_t){.number = spool->next, .samples = samples, .length = length};
         ret = spool_write(spool, entry, bytes);
     }
     if (ret < 0) {

@@ -168,8 +168,8 @@ void store_sample(series_t *series, const udmon_metric_t *metric, int late, uint
     seconds = ((double)metric->time_ns - (double)series->time_ns) * 1e-9;
     if ((series->arrived_ns != 0) && (seconds > 0)) {
         /* A counter that has become less was restarted: no rate until the next sample. */
-        series->rate = (metric->value >= series->value) ?
-                           ((metric->value - series->value) / seconds) : 0;
+        series->rate =
+            (metric->value >= series->value) ? ((metric->value - series->value) / seconds) : 0;
     }
     series->counter = metric->counter;
     series->value = metric->value;
@@ -233,8 +233,8 @@ static void store_collect_old(series_t *series, void *arg)
 static void store_forget_series(host_t *host, uint64_t before_ns)
 {
     series_t *found[256]; /* in pieces: the rest next time */
-    store_old_t old = {.before_ns = before_ns, .series = found,
-                       .size = sizeof(found) / sizeof(found[0])};
+    store_old_t old = {
+        .before_ns = before_ns, .series = found, .size = sizeof(found) / sizeof(found[0])};
     size_t i;
 
     store_each(host, store_collect_old, &old);

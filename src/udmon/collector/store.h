@@ -20,27 +20,27 @@
 
 enum {
     STORE_HOSTS_MAX = 20000,
-    STORE_SERIES_MAX = 20000, /* of a host */
+    STORE_SERIES_MAX = 20000,   /* of a host */
     STORE_AHEAD_MS = 10 * 1000, /* a clock that is further ahead is wrong, */
-    STORE_LATE_MS = 300 * 1000 /* or behind */
+    STORE_LATE_MS = 300 * 1000  /* or behind */
 };
 
 typedef struct series {
-    char *name;          /* with labels; for counters without the suffix _total */
-    int is_counter;      /* a part of its identity: x and x_total of one exporter are two series */
+    char *name;     /* with labels; for counters without the suffix _total */
+    int is_counter; /* a part of its identity: x and x_total of one exporter are two series */
     int counter;
     double value;
     double rate;         /* of a counter: per second, between the last two samples */
     uint64_t time_ns;    /* of the sample, by the agent's clock, since 1970 */
     uint64_t arrived_ns; /* when it came, by udmon_now_ns; 0: never */
     struct host *host;
-    int64_t remote_ms;   /* time of the last sample that was given to remote write */
-    unsigned queued;     /* references of the history's and remote write's threads: it must stay */
-    tail_t *tail;        /* samples that are not in the history yet, or NULL; see tail.h */
+    int64_t remote_ms; /* time of the last sample that was given to remote write */
+    unsigned queued;   /* references of the history's and remote write's threads: it must stay */
+    tail_t *tail;      /* samples that are not in the history yet, or NULL; see tail.h */
     /* Of the history's thread alone: */
-    int64_t key;         /* in the history, of the transaction or an earlier one: */
-    uint64_t key_of;     /* valid if it is the history's `generation` */
-    int key_was;         /* the key is of an earlier collector's samples */
+    int64_t key;     /* in the history, of the transaction or an earlier one: */
+    uint64_t key_of; /* valid if it is the history's `generation` */
+    int key_was;     /* the key is of an earlier collector's samples */
     STAILQ_ENTRY(series) dirty, written;
     int is_written;
 } series_t;
@@ -50,14 +50,14 @@ typedef struct host {
     char name[64];
     char transport[8];
     char address[80];
-    int connected;       /* agents of this name connected now, here or at a relay */
+    int connected; /* agents of this name connected now, here or at a relay */
     uint64_t received, lost;
-    uint64_t malformed;  /* records that were no samples */
-    uint64_t discarded;  /* samples of more than STORE_SERIES_MAX series */
-    uint64_t misdated;   /* samples with a time far from the collector's */
+    uint64_t malformed;    /* records that were no samples */
+    uint64_t discarded;    /* samples of more than STORE_SERIES_MAX series */
+    uint64_t misdated;     /* samples with a time far from the collector's */
     uint64_t out_of_order; /* samples that were not sent by remote write: their time went back */
-    uint64_t arrived_ns; /* the last record */
-    int changed;         /* since the last commit */
+    uint64_t arrived_ns;   /* the last record */
+    int changed;           /* since the last commit */
     /* The last report about the node to an upper collector: relay.c */
     int told_up;
     uint64_t told_lost;
@@ -67,7 +67,7 @@ typedef struct host {
     uint64_t relay_lost; /* and its reported losses */
     void *series;        /* tree of series_t by name */
     size_t series_count;
-    unsigned queued;     /* entries in the history's queue that point here */
+    unsigned queued; /* entries in the history's queue that point here */
     /* Of the history's thread alone: */
     int64_t key;
     uint64_t key_of;

@@ -102,11 +102,10 @@ int tail_add(tail_t *tail, int level, int64_t time_ms, const double values[CHUNK
         open->begin_ms = (open->count == 0) ? time_ms : open->begin_ms;
         if (level == 0) {
             ((raw_entry_t *)open->entries)[open->count++] =
-                (raw_entry_t) {(int32_t)(time_ms - open->begin_ms), values[0]};
+                (raw_entry_t){(int32_t)(time_ms - open->begin_ms), values[0]};
         } else {
-            ((step_entry_t *)open->entries)[open->count++] =
-                (step_entry_t) {(int32_t)(time_ms - open->begin_ms), (float)values[1],
-                                (float)values[2], values[0]};
+            ((step_entry_t *)open->entries)[open->count++] = (step_entry_t){
+                (int32_t)(time_ms - open->begin_ms), (float)values[1], (float)values[2], values[0]};
         }
     }
     pthread_mutex_unlock(&tails_lock);
@@ -173,7 +172,8 @@ void tail_read(tail_t *const *tail_p, int level, void (*each)(const chunk_t *chu
         return;
     }
     pthread_mutex_lock(&tails_lock);
-    STAILQ_FOREACH(written, &tail->written, list) {
+    STAILQ_FOREACH(written, &tail->written, list)
+    {
         if ((written->level == level) &&
             (chunk_decode(written->bytes, written->length, &chunk) == 0)) {
             each(&chunk, arg);

@@ -25,12 +25,12 @@ typedef struct tail_chunk {
 typedef struct tail_level {
     void *entries;
     unsigned count, size;
-    int64_t begin_ms;  /* of the first entry */
-    int64_t row;         /* the row that has a part of these entries already, or 0 */
-    uint64_t row_of;     /* the transaction that has made it */
-    size_t row_bytes;    /* length of the row's data; number of its entries: */
+    int64_t begin_ms; /* of the first entry */
+    int64_t row;      /* the row that has a part of these entries already, or 0 */
+    uint64_t row_of;  /* the transaction that has made it */
+    size_t row_bytes; /* length of the row's data; number of its entries: */
     unsigned row_count;
-    unsigned committed;  /* entries that it had at the last commit */
+    unsigned committed; /* entries that it had at the last commit */
 } tail_level_t;
 
 /* A step of a coarse level, while it lasts. */

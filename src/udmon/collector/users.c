@@ -18,7 +18,8 @@ enum { FILE_MAX = 1 << 20, HEADER_MAX = 1024 };
 /* Whether the method of a hash costs an attacker time: bcrypt, yescrypt, scrypt, SHA-2. */
 static int users_strong(const char *hash)
 {
-    static const char *const methods[] = {"$2a$", "$2b$", "$2y$", "$y$", "$gy$", "$7$", "$6$", "$5$"};
+    static const char *const methods[] = {"$2a$", "$2b$", "$2y$", "$y$",
+                                          "$gy$", "$7$",  "$6$",  "$5$"};
     size_t i;
 
     for (i = 0; i < (sizeof(methods) / sizeof(methods[0])); ++i) {
@@ -68,8 +69,10 @@ static int users_read(const char *path, char **text_p)
         text[length] = '\0';
         line = users_bad_line(text);
         if (line > 0) {
-            udmon_error("%s:%d: this is not NAME:HASH with a strong hash (make it with htpasswd -nB "
-                        "NAME, or mkpasswd)", path, line);
+            udmon_error(
+                "%s:%d: this is not NAME:HASH with a strong hash (make it with htpasswd -nB "
+                "NAME, or mkpasswd)",
+                path, line);
             ret = -EINVAL;
         } else if (strchr(text, ':') == NULL) {
             udmon_error("%s names no user of HTTP", path);

@@ -19,8 +19,8 @@ typedef enum users_answer { USERS_NO, USERS_YES, USERS_CHECK } users_answer_t;
 typedef struct users {
     const char *file;
     pthread_mutex_t lock;
-    char *text;                         /* of the file */
-    unsigned char key[32];              /* random: of the digests below */
+    char *text;                           /* of the file */
+    unsigned char key[32];                /* random: of the digests below */
     unsigned char known[USERS_KNOWN][32]; /* digests of accepted headers, a ring */
     unsigned next;
 } users_t;

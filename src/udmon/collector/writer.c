@@ -122,7 +122,10 @@ int writer_sample(writer_t *writer, series_t *series, int64_t time_ms, double va
 {
     static udmon_log_limit_t limit;
     writer_entry_t entry = {
-        .kind = WRITER_SAMPLE, .number = time_ms, .series = series, .value = value,
+        .kind = WRITER_SAMPLE,
+        .number = time_ms,
+        .series = series,
+        .value = value,
     };
     uint64_t overflowed;
     int ret;
@@ -132,7 +135,8 @@ int writer_sample(writer_t *writer, series_t *series, int64_t time_ms, double va
     if (ret < 0) {
         __atomic_fetch_sub(&series->queued, 1, __ATOMIC_SEQ_CST);
         overflowed = __atomic_fetch_add(&writer->overflowed, 1, __ATOMIC_SEQ_CST) + 1;
-        udmon_warn_limited(&limit, "the history cannot keep up (is the database locked, or the "
+        udmon_warn_limited(&limit,
+                           "the history cannot keep up (is the database locked, or the "
                            "disk slow?): %llu samples are shown, but not stored",
                            (unsigned long long)overflowed);
     }
@@ -142,7 +146,10 @@ int writer_sample(writer_t *writer, series_t *series, int64_t time_ms, double va
 int writer_host(writer_t *writer, host_t *host)
 {
     writer_entry_t entry = {
-        .kind = WRITER_HOST, .number = host->received, .host = host, .lost = host->lost,
+        .kind = WRITER_HOST,
+        .number = host->received,
+        .host = host,
+        .lost = host->lost,
     };
     int ret;
 

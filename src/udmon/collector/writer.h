@@ -36,7 +36,7 @@ typedef struct writer {
     writer_entry_t *entries;
     uint64_t head, tail; /* atomic, as all below: written by the thread; by the receiver */
     int stopping;
-    uint64_t overflowed;   /* samples that the queue did not take */
+    uint64_t overflowed;                /* samples that the queue did not take */
     uint64_t stored, unstored, commits; /* as of the last commit */
 } writer_t;
 

@@ -7,27 +7,14 @@
 
 #include <stdint.h>
 
-enum {
-    DMM_MSGTYPE_UDMONSEND = 0x2b6d5e01,
-    DMM_MSGTYPE_UDMONRECV = 0x2b6d5e02
-};
+enum { DMM_MSGTYPE_UDMONSEND = 0x2b6d5e01, DMM_MSGTYPE_UDMONRECV = 0x2b6d5e02 };
 
 /* Bytes with the zero at the end. */
-enum {
-    DMM_UDMON_MAXADDRLEN = 256,
-    DMM_UDMON_MAXPATHLEN = 1024,
-    DMM_UDMON_MAXNAMELEN = 64
-};
+enum { DMM_UDMON_MAXADDRLEN = 256, DMM_UDMON_MAXPATHLEN = 1024, DMM_UDMON_MAXNAMELEN = 64 };
 
-enum {
-    DMM_MSG_UDMONSEND_CONNECT = 1,
-    DMM_MSG_UDMONSEND_GETSTATS
-};
+enum { DMM_MSG_UDMONSEND_CONNECT = 1, DMM_MSG_UDMONSEND_GETSTATS };
 
-enum {
-    DMM_MSG_UDMONRECV_BIND = 1,
-    DMM_MSG_UDMONRECV_GETSTATS
-};
+enum { DMM_MSG_UDMONRECV_BIND = 1, DMM_MSG_UDMONRECV_GETSTATS };
 
 /*
  * Addresses are those of udmon.h: [SCHEME://]HOST:PORT. An error response means that the address,

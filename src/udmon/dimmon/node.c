@@ -85,8 +85,7 @@ int node_answer(dmm_node_p node, dmm_msg_p msg, int err, const void *payload, si
     dmm_msg_p response = DMM_MSG_CREATE_RESP(DMM_NODE_ID(node), msg, (err == 0) ? size : 0);
 
     if (response == NULL) {
-        dmm_log(DMM_LOG_CRIT, "Node " DMM_PRINODE ": no memory for a response",
-                DMM_NODEINFO(node));
+        dmm_log(DMM_LOG_CRIT, "Node " DMM_PRINODE ": no memory for a response", DMM_NODEINFO(node));
         return ENOMEM;
     }
     if (err != 0) {

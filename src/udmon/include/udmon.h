@@ -40,39 +40,39 @@ enum {
 
 /** 0 in a numeric option selects the default. */
 typedef struct udmon_options {
-    const char *secret_file;  /**< shared secret, or NULL for none; the file must be private (0600)
+    const char *secret_file; /**< shared secret, or NULL for none; the file must be private (0600)
                                *   */
-    const char *ca_file;      /**< PEM, as the next two; NULL: TLS uses the secret. With
+    const char *ca_file;     /**< PEM, as the next two; NULL: TLS uses the secret. With
                                * certificates, the peer needs a certificate of this CA, and a
                                * server's certificate must name the host of its address */
-    const char *cert_file;    /**< our own certificate, with its chain, */
-    const char *key_file;     /**< and its key; the file must be private (0600) */
-    const char *name;         /**< of a client, for the server; default: the host's name */
-    const char *source;       /**< of a client: IP address to connect from; default: by routing */
-    uint64_t client_id;       /**< identity across connections; 0: random */
-    size_t datagram_size;     /**< bytes; the network's limit may be lower; default: 2048 of records
+    const char *cert_file;   /**< our own certificate, with its chain, */
+    const char *key_file;    /**< and its key; the file must be private (0600) */
+    const char *name;        /**< of a client, for the server; default: the host's name */
+    const char *source;      /**< of a client: IP address to connect from; default: by routing */
+    uint64_t client_id;      /**< identity across connections; 0: random */
+    size_t datagram_size;    /**< bytes; the network's limit may be lower; default: 2048 of records
                                *   that share one, the network's limit for longer records */
-    unsigned flush_ms;        /**< longest time a record waits for others to share its datagram;
+    unsigned flush_ms;       /**< longest time a record waits for others to share its datagram;
                                *   default 100 */
-    size_t queue_bytes;       /**< records waiting to be sent; default 1 MiB; the oldest are dropped
+    size_t queue_bytes;      /**< records waiting to be sent; default 1 MiB; the oldest are dropped
                                *   */
-    size_t max_record;        /**< bytes; default 65536 */
-    unsigned keepalive_ms;    /**< default 1000; a peer is presumed dead after five silent
+    size_t max_record;       /**< bytes; default 65536 */
+    unsigned keepalive_ms;   /**< default 1000; a peer is presumed dead after five silent
                                * keepalive times */
-    unsigned connect_ms;      /**< timeout of one attempt; default 6000: RDMA CM repeats a lost
+    unsigned connect_ms;     /**< timeout of one attempt; default 6000: RDMA CM repeats a lost
                                *   request after 4 s */
-    unsigned retry_ms;        /**< between rounds of attempts; default 1000 */
-    unsigned return_ms;       /**< of a client of several servers: a preferred one that has
+    unsigned retry_ms;       /**< between rounds of attempts; default 1000 */
+    unsigned return_ms;      /**< of a client of several servers: a preferred one that has
                                *   answered for so long gets the records again; default 30000 */
-    unsigned max_clients;     /**< of a server; default 4096 */
+    unsigned max_clients;    /**< of a server; default 4096 */
     /**
      * For a client that continues an earlier client with the same client_id: the
      * udmon_client_numbers of the earlier client. The server then counts records that the earlier
      * client accepted and did not send as lost. UDMON_SERVERS_MAX numbers, or NULL: all 0.
      */
     const uint64_t *numbers;
-    int relay;                /**< of a client: its records come from other nodes (udmon_peer_t) */
-    int refuse_relays;        /**< of a server: so that records cannot go round in a circle */
+    int relay;         /**< of a client: its records come from other nodes (udmon_peer_t) */
+    int refuse_relays; /**< of a server: so that records cannot go round in a circle */
 } udmon_options_t;
 
 enum { UDMON_SERVERS_MAX = 8 /**< that a client is given */ };
@@ -85,15 +85,15 @@ void udmon_options_init(udmon_options_t *options);
 
 /** Counters of both directions, of a client, or of a server for one client. */
 typedef struct udmon_stats {
-    uint64_t accepted;      /**< records given to us to send */
-    uint64_t sent;          /**< records that left in datagrams */
-    uint64_t dropped;       /**< records dropped here, oldest first, because the queue was full */
-    uint64_t received;      /**< records delivered to the program */
-    uint64_t lost;          /**< records of the peer that are missing (dropped there or on the way)
+    uint64_t accepted;   /**< records given to us to send */
+    uint64_t sent;       /**< records that left in datagrams */
+    uint64_t dropped;    /**< records dropped here, oldest first, because the queue was full */
+    uint64_t received;   /**< records delivered to the program */
+    uint64_t lost;       /**< records of the peer that are missing (dropped there or on the way)
                              *   */
-    uint64_t duplicated;    /**< records that came twice, delivered once */
-    uint64_t late;          /**< records delivered after they had been counted lost */
-    uint64_t incomplete;    /**< cut records given up because a piece is missing */
+    uint64_t duplicated; /**< records that came twice, delivered once */
+    uint64_t late;       /**< records delivered after they had been counted lost */
+    uint64_t incomplete; /**< cut records given up because a piece is missing */
     uint64_t datagrams_sent;
     uint64_t datagrams_received;
     uint64_t malformed;     /**< datagrams of the peer that made no sense */
@@ -103,8 +103,8 @@ typedef struct udmon_stats {
                              *   */
     uint64_t peer_received; /**< our records that the peer has, as of its last answer */
     uint64_t peer_lost;
-    uint64_t rtt_ns;        /**< of the last keepalive */
-    int64_t peer_clock_s;   /**< how far the peer's time of day was ahead of ours at its last
+    uint64_t rtt_ns;      /**< of the last keepalive */
+    int64_t peer_clock_s; /**< how far the peer's time of day was ahead of ours at its last
                              *   keepalive, or UDMON_CLOCK_UNKNOWN */
 } udmon_stats_t;
 
@@ -112,13 +112,13 @@ typedef struct udmon_stats {
 typedef struct udmon_message {
     const void *data;
     size_t length;
-    uint64_t seq;    /**< number of the record in the sender's count */
-    int late;        /**< had been reported in a gap */
+    uint64_t seq; /**< number of the record in the sender's count */
+    int late;     /**< had been reported in a gap */
 } udmon_message_t;
 
 /** A client as its server sees it. Strings are valid until the client has left. */
 typedef struct udmon_peer {
-    uint64_t id;           /**< the client's identity, the same after it reconnects */
+    uint64_t id; /**< the client's identity, the same after it reconnects */
     const char *name;
     const char *transport; /**< "ud", "glex" or "tcp" */
     const char *address;   /**< where it came from */

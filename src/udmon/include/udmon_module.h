@@ -30,7 +30,7 @@ typedef struct udmon_metric {
     const char *name; /**< as Prometheus writes it: network_bytes{device="eth0"} */
     uint64_t time_ns; /**< since 1970 */
     double value;
-    int counter;      /**< the value only grows, except at restarts; otherwise the series is a
+    int counter; /**< the value only grows, except at restarts; otherwise the series is a
                        * gauge */
     /** By CLOCK_MONOTONIC, for differences: the time of day may jump. 0: time_ns serves for them. */
     uint64_t clock_ns;
@@ -58,7 +58,7 @@ typedef struct udmon_node_type {
 } udmon_node_type_t;
 
 typedef struct udmon_module {
-    unsigned version; /**< UDMON_MODULE_VERSION */
+    unsigned version;                      /**< UDMON_MODULE_VERSION */
     const udmon_node_type_t *const *types; /**< ended by NULL */
 } udmon_module_t;
 

@@ -34,7 +34,7 @@ static void client_keepalive(udmon_timer_t *timer)
     client->asked_ns = now;
     if ((silence_ms > limit) && !overslept) {
         udmon_client_lost(client, connected ? "nothing heard of the server any more" :
-                                        "the server's datagrams do not arrive");
+                                              "the server's datagrams do not arrive");
         return;
     }
     ret = client_ping(client);
@@ -44,7 +44,8 @@ static void client_keepalive(udmon_timer_t *timer)
     }
     udmon_timer_set(&client->loop, timer,
                     (connected || (options->keepalive_ms < CLIENT_PROBE_MS)) ?
-                        options->keepalive_ms : CLIENT_PROBE_MS);
+                        options->keepalive_ms :
+                        CLIENT_PROBE_MS);
 }
 
 static void client_flush_due(udmon_timer_t *timer)
@@ -216,8 +217,8 @@ int udmon_client_open(const char *address, const udmon_options_t *options,
     if (ret < 0) {
         goto err_loop;
     }
-    ret = udmon_net_open(&client->net, &client->loop, &client->tls, client_received,
-                         client_broken, client);
+    ret = udmon_net_open(&client->net, &client->loop, &client->tls, client_received, client_broken,
+                         client);
     if (ret < 0) {
         goto err_tls;
     }

@@ -38,12 +38,12 @@ struct udmon_client {
     udmon_secret_t secret;
     udmon_client_server_t servers[UDMON_SERVERS_MAX];
     unsigned server_count;
-    unsigned numbered;          /* the server that the records are numbered for */
+    unsigned numbered; /* the server that the records are numbered for */
     udmon_client_callbacks_t callbacks;
     void *arg;
     udmon_client_state_t state;
-    udmon_way_t way;            /* being tried, or that was tried last */
-    udmon_way_t used;           /* of the connection; its host may have been freed */
+    udmon_way_t way;  /* being tried, or that was tried last */
+    udmon_way_t used; /* of the connection; its host may have been freed */
     /*
      * While connected to another server than the first, the client probes a preferred server from
      * time to time (`probing` during a probe), by a meeting that ends with CHALLENGE. After a
@@ -51,31 +51,31 @@ struct udmon_client {
      * present server whether everything has arrived.
      */
     int probing;
-    uint64_t back_since_ns;     /* when server `back` began to answer; 0: it does not */
+    uint64_t back_since_ns; /* when server `back` began to answer; 0: it does not */
     unsigned back;
-    uint64_t leaving_ns;        /* when sending ended; 0: it goes on */
-    int left;                   /* the present server has all */
-    udmon_lookup_t *lookup;     /* lookup of the server's name in progress, or NULL */
+    uint64_t leaving_ns;    /* when sending ended; 0: it goes on */
+    int left;               /* the present server has all */
+    udmon_lookup_t *lookup; /* lookup of the server's name in progress, or NULL */
     /* Meeting: by calls over RDMA CM, or over a link */
-    udmon_cm_call_t *call;      /* call in progress, or NULL */
-    udmon_link_t *link;         /* NULL, too, when it has become the path */
-    udmon_rpc_done_t answered;  /* called with the next message of the link */
+    udmon_cm_call_t *call;          /* call in progress, or NULL */
+    udmon_link_t *link;             /* NULL, too, when it has become the path */
+    udmon_rpc_done_t answered;      /* called with the next message of the link */
     uint8_t request[UDMON_RPC_MAX]; /* to be sent when the link is open */
     size_t request_length;
-    udmon_timer_t patience;     /* for the answer */
-    int unanswered_calls;       /* in this round of attempts */
-    unsigned slow;              /* rounds in a row that had some, at most CLIENT_SLOW_MAX */
+    udmon_timer_t patience; /* for the answer */
+    int unanswered_calls;   /* in this round of attempts */
+    unsigned slow;          /* rounds in a row that had some, at most CLIENT_SLOW_MAX */
     uint8_t nonce[UDMON_NONCE_SIZE];
-    udmon_auth_t auth;          /* as sent, to check the answer with */
+    udmon_auth_t auth; /* as sent, to check the answer with */
     udmon_path_t *path;
     udmon_chan_t chan;
     uint64_t heard_ns;
-    uint64_t asked_ns; /* when `keepalive` was fired last */
+    uint64_t asked_ns;    /* when `keepalive` was fired last */
     uint64_t backlog_end; /* records before it have waited for this connection */
     unsigned unanswered;  /* datagrams of theirs since the server's last answer */
     int ping_due;         /* there was no room for one */
     int flush_now;
-    int stuck;                  /* sending is process's, which knows when there is room again */
+    int stuck; /* sending is process's, which knows when there is room again */
     int bye;
     int delivered;
     char reason[512];

@@ -87,8 +87,8 @@ static void client_first_way(udmon_client_t *client)
     const udmon_endpoint_t *endpoint = client_endpoint_of(client);
 
     client->way.host = endpoint->hosts;
-    client->way.scheme = (endpoint->scheme == UDMON_SCHEME_ANY) ? UDMON_SCHEME_UD :
-                                                                  endpoint->scheme;
+    client->way.scheme =
+        (endpoint->scheme == UDMON_SCHEME_ANY) ? UDMON_SCHEME_UD : endpoint->scheme;
 }
 
 static void client_probe_later(udmon_client_t *client)
@@ -213,7 +213,9 @@ static void client_answer(udmon_client_t *client, const void *data, long length)
 {
     udmon_rpc_done_t answered = client->answered;
     udmon_rpc_place_t place = {
-        .local = client->link->local, .remote = client->link->remote, .gid_index = -1,
+        .local = client->link->local,
+        .remote = client->link->remote,
+        .gid_index = -1,
         .link = client->link,
     };
 
@@ -328,8 +330,8 @@ static void client_welcome(void *arg, const udmon_rpc_place_t *place, const void
         client_way_failed(client, strerror(-ret));
         return;
     }
-    ret = udmon_chan_connect(&client->chan, udmon_path_mtu(client->path), le64toh(welcome->token),
-                             0);
+    ret =
+        udmon_chan_connect(&client->chan, udmon_path_mtu(client->path), le64toh(welcome->token), 0);
     if (ret < 0) {
         client_way_failed(client, "the network's datagrams are too small");
         return;
@@ -396,8 +398,8 @@ static const char *client_send_auth(udmon_client_t *client, const udmon_rpc_plac
     client->auth.next_seq = htole64(udmon_chan_number(&client->chan));
     memcpy(client->auth.transport, udmon_scheme_name(client->way.scheme),
            strlen(udmon_scheme_name(client->way.scheme)));
-    length = udmon_meet_auth(&client->secret, &client->auth, address, length,
-                             client->settings.name, message, size);
+    length = udmon_meet_auth(&client->secret, &client->auth, address, length, client->settings.name,
+                             message, size);
     if (length < 0) {
         return "the address of this host's interface is too long";
     }
@@ -420,8 +422,7 @@ static void client_challenge(void *arg, const udmon_rpc_place_t *place, const vo
         problem = udmon_meet_status_text(UDMON_BAD_REQUEST);
     } else if (challenge->header.status != UDMON_OK) {
         problem = udmon_meet_status_text(challenge->header.status);
-    } else if (udmon_meet_challenge_check(&client->secret, client->nonce, challenge,
-                                          length) <= 0) {
+    } else if (udmon_meet_challenge_check(&client->secret, client->nonce, challenge, length) <= 0) {
         problem = "the server does not know the secret";
     } else if (client->probing) {
         client_probe_answered(client);
@@ -449,8 +450,7 @@ static void client_try(udmon_client_t *client)
     }
     if ((client->secret.length == 0) && !client->tls.certificates &&
         !udmon_sockaddr_is_loopback(client->way.host->ai_addr)) {
-        client_way_failed(client,
-                          "a server on another host needs a shared secret or certificates");
+        client_way_failed(client, "a server on another host needs a shared secret or certificates");
         return;
     }
     ret = udmon_random(client->nonce, sizeof(client->nonce));

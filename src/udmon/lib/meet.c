@@ -81,7 +81,8 @@ int udmon_meet_type(const void *message, size_t length)
     /* A refusal is only a header. A request cannot be a refusal. */
     return ((header->status != UDMON_OK) &&
             ((header->type == UDMON_CHALLENGE) || (header->type == UDMON_WELCOME))) ?
-               header->type : 0;
+               header->type :
+               0;
 }
 
 int udmon_meet_auth_parse(const void *message, size_t length, udmon_auth_view_t *view)

@@ -24,8 +24,11 @@ static const char *metric_identifier(const char *at, int metric)
 /* Returns the length of the UTF-8 character at `at`, or 0 for invalid bytes. */
 static size_t metric_character(const unsigned char *at)
 {
-    size_t i, length = (at[0] < 0x80) ? 1 : (at[0] >= 0xc2 && at[0] < 0xe0) ? 2 :
-                       (at[0] >= 0xe0 && at[0] < 0xf0) ? 3 : (at[0] >= 0xf0 && at[0] < 0xf5) ? 4 : 0;
+    size_t i, length = (at[0] < 0x80)                  ? 1 :
+                       (at[0] >= 0xc2 && at[0] < 0xe0) ? 2 :
+                       (at[0] >= 0xe0 && at[0] < 0xf0) ? 3 :
+                       (at[0] >= 0xf0 && at[0] < 0xf5) ? 4 :
+                                                         0;
 
     for (i = 1; i < length; ++i) {
         if ((at[i] & 0xc0) != 0x80) {
@@ -74,7 +77,8 @@ static const char *metric_value(const char *at)
             length = ((*at == '\\') || (*at == '"') || (*at == 'n')) ? 1 : 0;
         } else {
             length = (((unsigned char)*at >= ' ') && (*at != 0x7f)) || (*at == '\t') ?
-                         metric_character((const unsigned char *)at) : 0;
+                         metric_character((const unsigned char *)at) :
+                         0;
         }
         if (length == 0) {
             return NULL;
@@ -139,8 +143,10 @@ int udmon_metric_name_valid(const char *name)
     do {
         label = at + 1;
         at = metric_identifier(label, 0);
-        at = ((at != NULL) && (at != label) && (*at == '=') && !metric_label_bad(labels, label, at)) ?
-                 metric_value(at + 1) : NULL;
+        at = ((at != NULL) && (at != label) && (*at == '=') &&
+              !metric_label_bad(labels, label, at)) ?
+                 metric_value(at + 1) :
+                 NULL;
     } while ((at != NULL) && (*at == ','));
     return (at != NULL) && !strcmp(at, "}");
 }
@@ -234,8 +240,8 @@ int udmon_relayed_encode(const udmon_relayed_t *relayed, uint8_t record[UDMON_RE
     if (!udmon_metric_name_valid(metric->name)) {
         return -EINVAL;
     }
-    header.flags = (metric->counter ? UDMON_METRIC_COUNTER : 0) |
-                   (relayed->late ? UDMON_METRIC_LATE : 0);
+    header.flags =
+        (metric->counter ? UDMON_METRIC_COUNTER : 0) | (relayed->late ? UDMON_METRIC_LATE : 0);
     return metric_write(&header, metric->time_ns, metric_bits(metric->value), metric->name,
                         relayed->node, record);
 }

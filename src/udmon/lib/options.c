@@ -64,11 +64,11 @@ static int options_source(const char *text, struct sockaddr_storage *source)
     return 0;
 }
 
-#define DEFAULT_TO(_field, _value) \
-    do { \
-        if ((_field) == 0) { \
-            (_field) = (_value); \
-        } \
+#define DEFAULT_TO(_field, _value)                                                                 \
+    do {                                                                                           \
+        if ((_field) == 0) {                                                                       \
+            (_field) = (_value);                                                                   \
+        }                                                                                          \
     } while (0)
 
 int udmon_settings_make(const udmon_options_t *options, udmon_settings_t *settings)

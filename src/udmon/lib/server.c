@@ -50,12 +50,12 @@ static int server_check_open(const udmon_server_t *server, const udmon_endpoint_
                     endpoint->text);
         return -EACCES;
     }
-    for (host = endpoint->hosts;
-         (host != NULL) && (server->secret.length == 0) && !certificates;
+    for (host = endpoint->hosts; (host != NULL) && (server->secret.length == 0) && !certificates;
          host = host->ai_next) {
         if (!udmon_sockaddr_is_loopback(host->ai_addr)) {
             udmon_error("%s: listening on other addresses than those of loopback (127.0.0.1, "
-                        "[::1]) needs a shared secret or certificates", endpoint->text);
+                        "[::1]) needs a shared secret or certificates",
+                        endpoint->text);
             return -EACCES;
         }
     }
@@ -263,7 +263,8 @@ void udmon_server_clients(const udmon_server_t *server,
 {
     const udmon_session_t *session;
 
-    LIST_FOREACH(session, &server->sessions.all, all) {
+    LIST_FOREACH(session, &server->sessions.all, all)
+    {
         if (!session->gone) {
             each(arg, &session->peer);
         }
@@ -274,7 +275,8 @@ void udmon_server_close(udmon_server_t *server)
 {
     udmon_session_t *session;
 
-    LIST_FOREACH(session, &server->sessions.all, all) {
+    LIST_FOREACH(session, &server->sessions.all, all)
+    {
         if (!session->gone) {
             udmon_server_pump(session);
             udmon_chan_signal(&session->chan, UDMON_BYE, session->chan.next_seq);

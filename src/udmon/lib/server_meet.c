@@ -73,7 +73,8 @@ static size_t server_hello(udmon_server_t *server, const udmon_rpc_place_t *plac
     }
     challenge->address_length = length;
     return (udmon_meet_challenge_sign(&server->secret, hello->client_nonce, challenge) == 0) ?
-               sizeof(*challenge) + length : 0;
+               sizeof(*challenge) + length :
+               0;
 }
 
 /*
@@ -102,9 +103,8 @@ static uint64_t server_resume(udmon_server_t *server, uint64_t client_id, const 
 static int server_path(udmon_server_t *server, const udmon_rpc_place_t *place,
                        const udmon_auth_view_t *view, udmon_port_t *port, udmon_path_t **path_p)
 {
-    return (port == NULL) ?
-               udmon_path_of_link(&server->net, place->link, path_p) :
-               udmon_path_open(port, view->address, view->address_length, path_p);
+    return (port == NULL) ? udmon_path_of_link(&server->net, place->link, path_p) :
+                            udmon_path_open(port, view->address, view->address_length, path_p);
 }
 
 static udmon_session_t *server_session_new(udmon_server_t *server, const udmon_rpc_place_t *place,
@@ -125,7 +125,7 @@ static udmon_session_t *server_session_new(udmon_server_t *server, const udmon_r
     snprintf(session->transport, sizeof(session->transport), "%.7s", view->transport);
     udmon_sockaddr_text((const struct sockaddr *)&place->remote, session->address,
                         sizeof(session->address));
-    session->peer = (udmon_peer_t) {
+    session->peer = (udmon_peer_t){
         .id = le64toh(view->auth->client_id),
         .name = session->name,
         .transport = session->transport,
@@ -207,9 +207,9 @@ static size_t server_auth(udmon_server_t *server, const udmon_rpc_place_t *place
         return udmon_meet_header(response, UDMON_WELCOME, UDMON_BAD_REQUEST);
     }
     if (!udmon_meet_auth_check(&server->secret, &view)) {
-        udmon_warn_limited(&refused, "client %s at %s refused: it does not know the secret",
-                           view.name, udmon_sockaddr_text((const struct sockaddr *)&place->remote,
-                                                          text, sizeof(text)));
+        udmon_warn_limited(
+            &refused, "client %s at %s refused: it does not know the secret", view.name,
+            udmon_sockaddr_text((const struct sockaddr *)&place->remote, text, sizeof(text)));
         return udmon_meet_header(response, UDMON_WELCOME, UDMON_REFUSED);
     }
     if (!udmon_gate_check(&server->gate, view.auth->client_nonce, view.auth->server_nonce)) {
@@ -222,12 +222,12 @@ static size_t server_auth(udmon_server_t *server, const udmon_rpc_place_t *place
     memset(welcome, 0, sizeof(*welcome));
     udmon_meet_header(welcome, UDMON_WELCOME, UDMON_OK);
     welcome->token = htole64(token);
-    return (udmon_meet_welcome_sign(&server->secret, view.auth, welcome) == 0) ?
-               sizeof(*welcome) : 0;
+    return (udmon_meet_welcome_sign(&server->secret, view.auth, welcome) == 0) ? sizeof(*welcome) :
+                                                                                 0;
 }
 
 size_t udmon_server_serve(void *arg, const udmon_rpc_place_t *place, const void *request,
-                           size_t length, void *response, size_t size)
+                          size_t length, void *response, size_t size)
 {
     udmon_server_t *server = arg;
 

@@ -25,8 +25,8 @@ typedef struct udmon_session {
     int proven;         /* a datagram of its has come: the way from it works */
     uint64_t pong_time; /* time in the ping that the PONG answers; 0: an unrequested PONG */
     int pong_due;
-    uint64_t pong_ns;   /* when the last one was sent */
-    int gone;           /* to be removed, because of: */
+    uint64_t pong_ns; /* when the last one was sent */
+    int gone;         /* to be removed, because of: */
     udmon_left_t reason;
 } udmon_session_t;
 

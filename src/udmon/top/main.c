@@ -22,11 +22,16 @@ typedef struct column {
 } column_t;
 
 static const column_t columns[] = {
-    {"CPU %", "cpu", 100, "%.1f"},         {"memory %", "memory", 100, "%.1f"},
-    {"load", "load", 1, "%.2f"},           {"in kB/s", "in", 1e-3, "%.1f"},
-    {"out kB/s", "out", 1e-3, "%.1f"},     {"rdma in", "rdma_in", 1e-3, "%.1f"},
-    {"rdma out", "rdma_out", 1e-3, "%.1f"}, {"series", "series", 1, "%.0f"},
-    {"received", "received", 1, "%.0f"},   {"lost", "lost", 1, "%.0f"},
+    {"CPU %", "cpu", 100, "%.1f"},
+    {"memory %", "memory", 100, "%.1f"},
+    {"load", "load", 1, "%.2f"},
+    {"in kB/s", "in", 1e-3, "%.1f"},
+    {"out kB/s", "out", 1e-3, "%.1f"},
+    {"rdma in", "rdma_in", 1e-3, "%.1f"},
+    {"rdma out", "rdma_out", 1e-3, "%.1f"},
+    {"series", "series", 1, "%.0f"},
+    {"received", "received", 1, "%.0f"},
+    {"lost", "lost", 1, "%.0f"},
 };
 
 enum { COLUMNS = sizeof(columns) / sizeof(columns[0]) };
@@ -39,10 +44,10 @@ typedef struct top {
     int matching, up; /* nodes that match the filter; matching nodes that are up */
     char error[512];
     char filter[64];
-    int typing;   /* keys go to the filter */
-    int sorted;   /* column, or -1: by name */
+    int typing; /* keys go to the filter */
+    int sorted; /* column, or -1: by name */
     int descending;
-    int first;    /* node shown at the top */
+    int first; /* node shown at the top */
 } top_t;
 
 /* Getting the nodes */
@@ -186,8 +191,7 @@ static void top_title(int shown, int name_width, char *line, size_t size)
     int i, used = snprintf(line, size, "%-*.*s %-6s", name_width, name_width, "node", "state");
 
     for (i = 0; (i < shown) && (used < (int)size); ++i) {
-        used += snprintf(line + used, size - used, " %*.*s", CELL - 1, CELL - 1,
-                         columns[i].title);
+        used += snprintf(line + used, size - used, " %*.*s", CELL - 1, CELL - 1, columns[i].title);
     }
 }
 
@@ -214,9 +218,10 @@ static void top_screen(const top_t *top)
     if (top->error[0] != '\0') {
         snprintf(line, sizeof(line), "%s", top->error);
     } else {
-        snprintf(line, sizeof(line), "%d of %d nodes up, sorted by %s  %s%s%s  (q: end, </>: "
-                 "sort, r: turn, /: filter)", top->up, top->matching,
-                 (top->sorted < 0) ? "name" : columns[top->sorted].title,
+        snprintf(line, sizeof(line),
+                 "%d of %d nodes up, sorted by %s  %s%s%s  (q: end, </>: "
+                 "sort, r: turn, /: filter)",
+                 top->up, top->matching, (top->sorted < 0) ? "name" : columns[top->sorted].title,
                  (top->typing || top->filter[0]) ? "filter: " : "", top->filter,
                  top->typing ? "_" : "");
     }
@@ -380,10 +385,14 @@ static int arguments(int argc, char **argv, top_t *top, const char **url_p, doub
                      int *batch_p, int *json_p)
 {
     static const struct option options[] = {
-        {"url", required_argument, NULL, 'u'},    {"interval", required_argument, NULL, 'i'},
-        {"filter", required_argument, NULL, 'f'}, {"batch", no_argument, NULL, 'b'},
-        {"json", no_argument, NULL, 'j'},         {"help", no_argument, NULL, 'h'},
-        {"version", no_argument, NULL, 'V'},      {"ca", required_argument, NULL, 'c'},
+        {"url", required_argument, NULL, 'u'},
+        {"interval", required_argument, NULL, 'i'},
+        {"filter", required_argument, NULL, 'f'},
+        {"batch", no_argument, NULL, 'b'},
+        {"json", no_argument, NULL, 'j'},
+        {"help", no_argument, NULL, 'h'},
+        {"version", no_argument, NULL, 'V'},
+        {"ca", required_argument, NULL, 'c'},
         {NULL, 0, NULL, 0},
     };
     int option;
@@ -415,8 +424,8 @@ static int arguments(int argc, char **argv, top_t *top, const char **url_p, doub
             return usage((option == 'h') ? stdout : stderr, (option == 'h') ? 0 : 2);
         }
     }
-    return ((optind < argc) || !(*interval_p >= 0.1) || !(*interval_p <= 3600)) ?
-               usage(stderr, 2) : -1;
+    return ((optind < argc) || !(*interval_p >= 0.1) || !(*interval_p <= 3600)) ? usage(stderr, 2) :
+                                                                                  -1;
 }
 
 int main(int argc, char **argv)

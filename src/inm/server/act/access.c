@@ -15,10 +15,13 @@ bool request_for(struct inmd *d, uint32_t chip, unsigned type, struct net_req *r
         *route = d->found.route[chip];
     }
     pthread_mutex_unlock(&d->lock);
-    *req = (struct net_req){.type = (uint8_t)type, .count = 1, .outcome = NET_NO_ANSWER,
+    *req = (struct net_req){.type = (uint8_t)type,
+                            .count = 1,
+                            .outcome = NET_NO_ANSWER,
                             .chip = ok ? d->topo->chips[chip].type : GLEX_MGMT_CHIP_NRC,
                             .id = ok ? inm_chip_id(d->topo, chip) : 0,
-                            .forward = &route->forward, .backward = &route->backward};
+                            .forward = &route->forward,
+                            .backward = &route->backward};
     return ok;
 }
 
@@ -138,8 +141,11 @@ struct net_req *many_add(struct inmd *d, struct many *m, uint32_t chip, unsigned
 {
     struct net_req *req = &m->reqs[m->num];
 
-    *req = (struct net_req){.type = (uint8_t)type, .count = 1, .chip = d->topo->chips[chip].type,
-                            .id = inm_chip_id(d->topo, chip), .forward = &m->routes[chip].forward,
+    *req = (struct net_req){.type = (uint8_t)type,
+                            .count = 1,
+                            .chip = d->topo->chips[chip].type,
+                            .id = inm_chip_id(d->topo, chip),
+                            .forward = &m->routes[chip].forward,
                             .backward = &m->routes[chip].backward};
     m->chips[m->num++] = chip;
     return req;

@@ -83,7 +83,9 @@ uint32_t bist_plan(const struct inm_topo *topo, const uint32_t *peer, uint32_t s
                    const uint8_t *want, uint8_t *round)
 {
     uint32_t ports = inm_topo_ports(topo), rounds = 0, port, done, left = 0;
-    struct tree t = {.topo = topo, .peer = peer, .in_tree = malloc(ports),
+    struct tree t = {.topo = topo,
+                     .peer = peer,
+                     .in_tree = malloc(ports),
                      .seen = malloc(topo->num_nrc),
                      .queue = malloc(topo->num_nrc * sizeof(uint32_t))};
     uint8_t *todo = calloc(ports, 1);
@@ -150,8 +152,8 @@ static void round_routes(struct run *r, uint8_t round, uint32_t *queue, uint8_t 
 
     memset(seen, 0, topo->num_nrc);
     first = r->peer[inm_topo_port(topo, topo->server, 0)];
-    r->routes[first / INM_NRC_PORTS] = (struct inm_route){
-        .backward = {.num = 1, .port = {(uint8_t)(first % INM_NRC_PORTS)}}};
+    r->routes[first / INM_NRC_PORTS] =
+        (struct inm_route){.backward = {.num = 1, .port = {(uint8_t)(first % INM_NRC_PORTS)}}};
     seen[first / INM_NRC_PORTS] = 1;
     queue[tail++] = first / INM_NRC_PORTS;
     while (head < tail) {
@@ -162,8 +164,7 @@ static void round_routes(struct run *r, uint8_t round, uint32_t *queue, uint8_t 
             struct inm_route *way;
 
             if (peer >= topo->num_nrc * INM_NRC_PORTS || r->round[port] == round ||
-                seen[peer / INM_NRC_PORTS] ||
-                r->routes[chip].forward.num >= GLEX_MGMT_MAX_HOPS ||
+                seen[peer / INM_NRC_PORTS] || r->routes[chip].forward.num >= GLEX_MGMT_MAX_HOPS ||
                 r->routes[chip].backward.num >= GLEX_MGMT_MAX_HOPS) {
                 continue;
             }
@@ -194,9 +195,12 @@ static void list_round(struct run *r, uint8_t round, const uint8_t *seen, unsign
             continue;
         }
         r->ports[r->num] = port;
-        r->reqs[r->num] = (struct net_req){
-            .type = (uint8_t)type, .chip = GLEX_MGMT_CHIP_NRC, .id = chip, .count = 1,
-            .forward = &r->routes[chip].forward, .backward = &r->routes[chip].backward};
+        r->reqs[r->num] = (struct net_req){.type = (uint8_t)type,
+                                           .chip = GLEX_MGMT_CHIP_NRC,
+                                           .id = chip,
+                                           .count = 1,
+                                           .forward = &r->routes[chip].forward,
+                                           .backward = &r->routes[chip].backward};
         r->reqs[r->num].addr[0] = (uint16_t)(REG_PORT(port % INM_NRC_PORTS) + reg);
         if (reg == PORT_BIST_BITS) {
             r->reqs[r->num].count = 2;
@@ -237,8 +241,11 @@ static void run_round(struct run *r, uint8_t round, uint32_t *queue, uint8_t *se
 bool bist_run(struct inmd *d, const uint8_t *want, uint32_t us, struct bist_result *result)
 {
     uint32_t ports = inm_topo_ports(d->topo), chips = inm_topo_chips(d->topo), port;
-    struct run r = {.d = d, .us = us, .peer = malloc(ports * sizeof(uint32_t)),
-                    .round = malloc(ports), .routes = malloc(chips * sizeof(*r.routes)),
+    struct run r = {.d = d,
+                    .us = us,
+                    .peer = malloc(ports * sizeof(uint32_t)),
+                    .round = malloc(ports),
+                    .routes = malloc(chips * sizeof(*r.routes)),
                     .reqs = malloc(ports * sizeof(*r.reqs)),
                     .ports = malloc(ports * sizeof(*r.ports))};
     uint32_t *queue = malloc(d->topo->num_nrc * sizeof(*queue)), k;

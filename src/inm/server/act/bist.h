@@ -7,7 +7,7 @@
 struct bist_result {
     uint32_t links, rounds, tested, bad, bridges, failed;
     uint64_t bits, errors;
-    double   seconds;
+    double seconds;
 };
 
 #define BIST_NEVER 255

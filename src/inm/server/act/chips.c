@@ -6,9 +6,9 @@
 #include "access.h"
 
 /* Events that a chip shall report. */
-#define EVENTS_WANTED (1ull << NMP_EVENT_LINK_DOWN | 1ull << NMP_EVENT_LINK_UP | \
-                       1ull << NMP_EVENT_RETRY | 1ull << NMP_EVENT_HOT | 1ull << NMP_EVENT_COOL | \
-                       1ull << NMP_EVENT_WIDTH)
+#define EVENTS_WANTED                                                                              \
+    (1ull << NMP_EVENT_LINK_DOWN | 1ull << NMP_EVENT_LINK_UP | 1ull << NMP_EVENT_RETRY |           \
+     1ull << NMP_EVENT_HOT | 1ull << NMP_EVENT_COOL | 1ull << NMP_EVENT_WIDTH)
 
 /* What a chip's configuration registers shall be. */
 static void wanted_config(const struct inmd *d, const struct inm_route *route, uint8_t vp,
@@ -40,8 +40,8 @@ static void list_config(struct inmd *d, struct many *m, uint32_t first, uint32_t
         }
         wanted_config(d, &m->routes[chip], vp, reg);
         for (i = 0; i < 4; i += 2) {
-            struct net_req *req = many_add(d, m, chip, read ? GLEX_MGMT_REG_READ_REQ
-                                                            : GLEX_MGMT_REG_WRITE_REQ);
+            struct net_req *req =
+                many_add(d, m, chip, read ? GLEX_MGMT_REG_READ_REQ : GLEX_MGMT_REG_WRITE_REQ);
 
             req->count = 2;
             for (k = 0; k < 2; k++) {
@@ -157,6 +157,6 @@ void full_scan(struct inmd *d, uint32_t per_chip, struct scan_result *r)
     /* A request and its response: 8 flits of 198 bits. A link carries 224 Gb/s, both ways. */
     r->bits = r->requests * 2 * 4 * 198;
     /* The paper counts in units of 2^30 bits: 1.0367 of them in a scan of TH-2. */
-    r->link_share = r->formula_seconds > 0
-                        ? (double)r->bits / 1073741824.0 / r->formula_seconds / 224 : 0;
+    r->link_share =
+        r->formula_seconds > 0 ? (double)r->bits / 1073741824.0 / r->formula_seconds / 224 : 0;
 }

@@ -152,11 +152,11 @@ uint32_t graph_home(const struct graph *g, uint32_t nic, uint32_t *index)
 /* Depth-first search for links and routers whose loss separates others (Tarjan). */
 struct search {
     const struct graph *g;
-    uint32_t *number;  /* in the order of the search, from 1; 0: not seen */
-    uint32_t *low;     /* the lowest number that is reached around the way of the search */
+    uint32_t *number; /* in the order of the search, from 1; 0: not seen */
+    uint32_t *low;    /* the lowest number that is reached around the way of the search */
     uint32_t *parent;
-    uint8_t  *entry;   /* index of the link to the parent, in the node */
-    uint8_t  *next;    /* index of the next link to follow */
+    uint8_t *entry;    /* index of the link to the parent, in the node */
+    uint8_t *next;     /* index of the next link to follow */
     uint32_t *visited; /* NRCs in the order of the search */
     uint32_t num;
 };
@@ -266,9 +266,9 @@ static void mark(const struct search *s, const uint32_t *below, uint8_t *connect
         parent = s->parent[chip];
         connected[chip] = 1;
         /* The loss of the first router itself separates all its children but the largest. */
-        redundant[chip] = parent == INM_NONE ||
-                          (redundant[parent] && !separable(s, chip) &&
-                           (parent != s->visited[0] || children == 1 || chip == largest));
+        redundant[chip] =
+            parent == INM_NONE || (redundant[parent] && !separable(s, chip) &&
+                                   (parent != s->visited[0] || children == 1 || chip == largest));
     }
 }
 

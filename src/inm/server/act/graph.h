@@ -20,8 +20,8 @@
 /* The links of a router. Upward links come first. */
 struct graph_node {
     uint32_t other[INM_NRC_PORTS];
-    uint8_t  port[INM_NRC_PORTS];
-    uint8_t  num_up, num;
+    uint8_t port[INM_NRC_PORTS];
+    uint8_t num_up, num;
     uint16_t hosts; /* NICs at this router */
 };
 
@@ -31,8 +31,8 @@ struct graph {
     uint32_t *rank;           /* by NRC: greater is upper; each differs */
     uint32_t *order;          /* NRCs, the uppermost first */
     struct graph_node *nodes; /* by NRC */
-    uint8_t  *down;           /* by NRC: hops to the destination by going down only */
-    uint8_t  *dist;           /* by NRC: hops to the destination */
+    uint8_t *down;            /* by NRC: hops to the destination by going down only */
+    uint8_t *dist;            /* by NRC: hops to the destination */
     uint32_t *queue;
 };
 

@@ -241,7 +241,8 @@ static bool compute(struct inmd *d, struct inm_plan *plan, struct graph *now, st
     plan->before = graph_print(now);
     plan->after = graph_print(then);
     if (d->tables == NULL || !d->tables_loaded || d->table_print != plan->before) {
-        snprintf(error, size, "the tables of the chips are not those of the present network: run "
+        snprintf(error, size,
+                 "the tables of the chips are not those of the present network: run "
                  "\"inm route generate\" and \"inm route load\" first");
         return false;
     }
@@ -370,8 +371,8 @@ static bool adopt_tables(struct inmd *d, struct graph *g, struct route_result *r
 {
     struct route_result made;
     struct routes routes;
-    struct routes old = {.tables = d->tables, .load = d->table_load,
-                         .connected = d->table_connected};
+    struct routes old = {
+        .tables = d->tables, .load = d->table_load, .connected = d->table_connected};
     bool ok;
 
     if (!routes_make(g, route_kind_parse(d->table_kind), &routes, &made)) {
@@ -499,7 +500,8 @@ bool plan_undo(struct inmd *d, struct route_result *r)
     if (last.action == PLAN_ADD && !d->cut[inm_port_parse(d->topo, last.target)]) {
         d->plans->num_applied++;
         pthread_mutex_unlock(&d->lock);
-        snprintf(r->message, sizeof(r->message), "the link was plugged in: take it out of use by a "
+        snprintf(r->message, sizeof(r->message),
+                 "the link was plugged in: take it out of use by a "
                  "plan to cut it");
         return false;
     }

@@ -53,10 +53,10 @@ struct maker {
     struct graph *g;
     struct routes *routes;
     struct route_result *r;
-    uint32_t *upward;  /* by port of an NRC: destinations */
-    uint32_t *ports;   /* by NRC: towards the present destination */
-    double   *traffic; /* by NRC: pairs whose traffic passes it on the way to the destination */
-    uint32_t hosts;    /* all that have a link */
+    uint32_t *upward; /* by port of an NRC: destinations */
+    uint32_t *ports;  /* by NRC: towards the present destination */
+    double *traffic;  /* by NRC: pairs whose traffic passes it on the way to the destination */
+    uint32_t hosts;   /* all that have a link */
 };
 
 /* The traffic of a router leaves it in equal parts over the ports of its table. */
@@ -150,8 +150,7 @@ static bool fill_tables(struct maker *m, enum route_kind kind)
 /* The ports towards `nic`; `run` is the first run that may have them, and never goes back. */
 static uint32_t next_ports(const struct inm_table *table, uint32_t *run, uint32_t nic)
 {
-    while (*run < table->num &&
-           (uint32_t)table->runs[*run].first + table->runs[*run].num <= nic) {
+    while (*run < table->num && (uint32_t)table->runs[*run].first + table->runs[*run].num <= nic) {
         ++*run;
     }
     return *run < table->num && table->runs[*run].first <= nic ? table->runs[*run].ports : 0;
@@ -296,8 +295,8 @@ bool routes_generate(struct inmd *d, enum route_kind kind, struct route_result *
     graph_free(&g);
     if (ok) {
         pthread_mutex_lock(&d->lock);
-        old = (struct routes){.tables = d->tables, .load = d->table_load,
-                              .connected = d->table_connected};
+        old = (struct routes){
+            .tables = d->tables, .load = d->table_load, .connected = d->table_connected};
         d->tables = routes.tables;
         d->table_load = routes.load;
         d->table_connected = routes.connected;

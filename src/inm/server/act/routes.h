@@ -14,17 +14,17 @@ enum route_kind route_kind_parse(const char *name);
 struct route_result {
     uint32_t chips, runs, failed, differ;
     uint64_t unreachable, checked;
-    bool     deadlock_free;
+    bool deadlock_free;
     uint32_t min_load, max_load; /* destinations on an upward link of a leaf switch */
-    double   seconds;
-    char     message[160];
+    double seconds;
+    char message[160];
 };
 
 /* Tables, and the traffic on the links if each host sends the same amount to each other host. */
 struct routes {
     struct inm_table *tables; /* by NRC */
-    double   *load;           /* by port of an NRC: pairs of hosts whose traffic leaves there */
-    uint8_t  *connected;      /* by NIC: most hosts have a route to it */
+    double *load;             /* by port of an NRC: pairs of hosts whose traffic leaves there */
+    uint8_t *connected;       /* by NIC: most hosts have a route to it */
     uint64_t print;           /* of the graph */
 };
 

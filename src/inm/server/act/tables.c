@@ -168,8 +168,7 @@ static void change_chip(struct inmd *d, uint32_t chip, const struct inm_table *t
     r->chips++;
     r->runs += changes.writes;
     list.reqs = malloc(changes.writes * sizeof(*list.reqs));
-    if (list.reqs == NULL ||
-        !request_for(d, chip, GLEX_MGMT_REG_WRITE_REQ, &first, &route)) {
+    if (list.reqs == NULL || !request_for(d, chip, GLEX_MGMT_REG_WRITE_REQ, &first, &route)) {
         r->failed += changes.writes;
         free(list.reqs);
         return;
@@ -203,8 +202,10 @@ bool tables_change(struct inmd *d, const struct inm_table *to, struct route_resu
     r->failed += check.failed;
     r->seconds = now_seconds() - begin;
     if (r->failed != 0 || r->differ != 0) {
-        snprintf(r->message, sizeof(r->message), "%u requests failed, %u tables differ when read "
-                 "back: load the tables again by \"inm route load\"", r->failed, r->differ);
+        snprintf(r->message, sizeof(r->message),
+                 "%u requests failed, %u tables differ when read "
+                 "back: load the tables again by \"inm route load\"",
+                 r->failed, r->differ);
     }
     return r->failed == 0 && r->differ == 0;
 }

@@ -11,9 +11,9 @@ bool routes_keep(struct inmd *d, uint32_t only_chip, struct route_result *result
 
 /* The difference between two sets of tables. */
 struct table_changes {
-    uint32_t chips;    /* whose table changes */
-    uint32_t writes;   /* requests */
-    uint64_t entries;  /* (router, destination) whose ports change */
+    uint32_t chips;   /* whose table changes */
+    uint32_t writes;  /* requests */
+    uint64_t entries; /* (router, destination) whose ports change */
 };
 
 /** Counts what routes_change() would write. */

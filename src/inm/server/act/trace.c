@@ -42,8 +42,10 @@ static void no_entry(struct inmd *d, uint32_t chip, uint32_t to, char *error, si
 
     inm_chip_name(d->topo, chip, name);
     if (chip_read(d, chip, REG_ROUTE_RUNS, &runs) == NET_OK && runs == 0) {
-        snprintf(error, size, "no tables are loaded into %s: run \"inm route generate\" and \"inm "
-                 "route load\"", name);
+        snprintf(error, size,
+                 "no tables are loaded into %s: run \"inm route generate\" and \"inm "
+                 "route load\"",
+                 name);
     } else {
         snprintf(error, size, "the table of %s has no route to %s", name,
                  inm_chip_name(d->topo, to, dest));
@@ -78,8 +80,8 @@ uint32_t trace(struct inmd *d, uint32_t from, uint32_t to, struct trace_hop *hop
                 return 0;
             }
             hop->choices = (uint32_t)ports;
-            hop->out = inm_topo_port(d->topo, chip, (uint32_t)__builtin_ctzll(ports) %
-                                                        INM_NRC_PORTS);
+            hop->out =
+                inm_topo_port(d->topo, chip, (uint32_t)__builtin_ctzll(ports) % INM_NRC_PORTS);
         } else if (chip == from) {
             hop->out = inm_topo_port(d->topo, chip, 0);
             hop->choices = 1;

@@ -9,7 +9,7 @@
 struct trace_hop {
     uint32_t chip, in, out; /* ports; INM_NONE at the ends */
     uint32_t choices;       /* the output ports that the table allows */
-    bool     up;
+    bool up;
     uint64_t retries, lanes;
 };
 

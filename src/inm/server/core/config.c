@@ -43,27 +43,44 @@ static const struct option {
     size_t offset, size;
     uint32_t min, max;
 } options[] = {
-#define T(section, name, field) \
-    {section, name, TEXT, offsetof(struct inm_config, field), \
-     sizeof(((struct inm_config *)0)->field), 0, 0}
-#define N(section, name, field, min, max) \
+#define T(section, name, field)                                                                    \
+    {section,                                                                                      \
+     name,                                                                                         \
+     TEXT,                                                                                         \
+     offsetof(struct inm_config, field),                                                           \
+     sizeof(((struct inm_config *)0)->field),                                                      \
+     0,                                                                                            \
+     0}
+#define N(section, name, field, min, max)                                                          \
     {section, name, NUMBER, offsetof(struct inm_config, field), 4, min, max}
-    T("server", "name", name), T("server", "topology", topology),
-    T("server", "database", database), N("server", "keep_days", keep_days, 1, 36500),
-    T("network", "fabric", fabric), N("network", "nic", nic, 0, 0xffffff),
+    T("server", "name", name),
+    T("server", "topology", topology),
+    T("server", "database", database),
+    N("server", "keep_days", keep_days, 1, 36500),
+    T("network", "fabric", fabric),
+    N("network", "nic", nic, 0, 0xffffff),
     N("network", "window", window, 1, NET_MAX_WINDOW),
-    N("network", "timeout_ms", timeout_ms, 1, 60000), N("network", "retries", retries, 0, 100),
-    T("http", "address", address), N("http", "port", port, 0, 65535),
-    T("http", "socket", socket), T("http", "tls_cert", tls_cert), T("http", "tls_key", tls_key),
-    T("http", "host_names", host_names), T("http", "trusted_proxies", trusted_proxies),
-    T("http", "user_header", user_header), T("http", "user_role", user_role),
+    N("network", "timeout_ms", timeout_ms, 1, 60000),
+    N("network", "retries", retries, 0, 100),
+    T("http", "address", address),
+    N("http", "port", port, 0, 65535),
+    T("http", "socket", socket),
+    T("http", "tls_cert", tls_cert),
+    T("http", "tls_key", tls_key),
+    T("http", "host_names", host_names),
+    T("http", "trusted_proxies", trusted_proxies),
+    T("http", "user_header", user_header),
+    T("http", "user_role", user_role),
     N("http", "session_minutes", session_minutes, 1, 100000),
     N("http", "login_tries", login_tries, 1, 1000),
     N("http", "rate_per_second", rate_per_second, 1, 1000000),
-    T("poll", "mode", poll_mode), N("poll", "interval_ms", poll_ms, 100, 86400000),
-    N("limits", "hot", hot_limit, 1, 150), N("limits", "retries", retry_limit, 0, 1000000000),
+    T("poll", "mode", poll_mode),
+    N("poll", "interval_ms", poll_ms, 100, 86400000),
+    N("limits", "hot", hot_limit, 1, 150),
+    N("limits", "retries", retry_limit, 0, 1000000000),
     N("region", "first_cabinet", first_cabinet, 0, 100000),
-    N("region", "last_cabinet", last_cabinet, 0, 100000), N("region", "rank", rank, 0, 1000),
+    N("region", "last_cabinet", last_cabinet, 0, 100000),
+    N("region", "rank", rank, 0, 1000),
     N("region", "heartbeat_ms", heartbeat_ms, 10, 60000),
     N("region", "misses", heartbeat_misses, 1, 1000),
 #undef T
@@ -176,15 +193,15 @@ static int read_alert(struct reader *r, const char *alert, const char *name, con
                wrong(r, "%s: \"%s\" is not a number from 0 to 31536000", name, value);
     }
     if (strcmp(name, "url") == 0) {
-        return strncmp(value, "http://", 7) != 0 && strncmp(value, "https://", 8) != 0
-                   ? wrong(r, "url is http://... or https://...")
-                   : copy_text(r, a->url, sizeof(a->url), name, value);
+        return strncmp(value, "http://", 7) != 0 && strncmp(value, "https://", 8) != 0 ?
+                   wrong(r, "url is http://... or https://...") :
+                   copy_text(r, a->url, sizeof(a->url), name, value);
     }
-    return strcmp(name, "cause") == 0 ? copy_text(r, a->cause, sizeof(a->cause), name, value)
-           : strcmp(name, "place") == 0 ? copy_text(r, a->place, sizeof(a->place), name, value)
-           : strcmp(name, "command") == 0
-               ? copy_text(r, a->command, sizeof(a->command), name, value)
-               : wrong(r, "[alert %s] has no option \"%s\"", alert, name);
+    return strcmp(name, "cause") == 0 ? copy_text(r, a->cause, sizeof(a->cause), name, value) :
+           strcmp(name, "place") == 0 ? copy_text(r, a->place, sizeof(a->place), name, value) :
+           strcmp(name, "command") == 0 ?
+                                        copy_text(r, a->command, sizeof(a->command), name, value) :
+                                        wrong(r, "[alert %s] has no option \"%s\"", alert, name);
 }
 
 static int read_option(void *arg, const char *section, const char *name, const char *value)
@@ -219,8 +236,8 @@ static int read_option(void *arg, const char *section, const char *name, const c
         strcpy(field, value);
         return 1;
     }
-    return known ? wrong(r, "[%s] has no option \"%s\"", section, name)
-                 : wrong(r, "no such section: [%s]", section);
+    return known ? wrong(r, "[%s] has no option \"%s\"", section, name) :
+                   wrong(r, "no such section: [%s]", section);
 }
 
 static char *count_line(char *text, int size, void *arg)
@@ -246,9 +263,12 @@ static bool check(struct reader *r)
     } else if (c->user_header[0] != '\0' && c->trusted_proxies[0] == '\0') {
         snprintf(r->error, r->size, "%s: [http] user_header needs trusted_proxies", r->path);
     } else if (strcmp(c->user_role, "none") != 0 && strcmp(c->user_role, "viewer") != 0 &&
-               strcmp(c->user_role, "operator") != 0 && strcmp(c->user_role, "administrator") != 0) {
-        snprintf(r->error, r->size, "%s: [http] user_role is none, viewer, operator or "
-                 "administrator, not \"%s\"", r->path, c->user_role);
+               strcmp(c->user_role, "operator") != 0 &&
+               strcmp(c->user_role, "administrator") != 0) {
+        snprintf(r->error, r->size,
+                 "%s: [http] user_role is none, viewer, operator or "
+                 "administrator, not \"%s\"",
+                 r->path, c->user_role);
     } else if (c->first_cabinet > c->last_cabinet) {
         snprintf(r->error, r->size, "%s: [region] first_cabinet is above last_cabinet", r->path);
     }
@@ -260,12 +280,27 @@ bool config_read(const char *path, struct inm_config *config, char *error, size_
     struct reader r = {.path = path, .error = error, .size = size, .config = config};
     int line;
 
-    *config = (struct inm_config){
-        .name = "inmd", .topology = "th2", .nic = INM_NONE, .window = 1024, .timeout_ms = 200,
-        .retries = 2, .address = "127.0.0.1", .port = 8420, .database = "inmd.db",
-        .keep_days = 365, .user_role = "viewer", .poll_ms = 10000, .poll_mode = "loop", .session_minutes = 480,
-        .login_tries = 5, .rate_per_second = 200, .hot_limit = 85, .retry_limit = 100,
-        .last_cabinet = 100000, .heartbeat_ms = 500, .heartbeat_misses = 4};
+    *config = (struct inm_config){.name = "inmd",
+                                  .topology = "th2",
+                                  .nic = INM_NONE,
+                                  .window = 1024,
+                                  .timeout_ms = 200,
+                                  .retries = 2,
+                                  .address = "127.0.0.1",
+                                  .port = 8420,
+                                  .database = "inmd.db",
+                                  .keep_days = 365,
+                                  .user_role = "viewer",
+                                  .poll_ms = 10000,
+                                  .poll_mode = "loop",
+                                  .session_minutes = 480,
+                                  .login_tries = 5,
+                                  .rate_per_second = 200,
+                                  .hot_limit = 85,
+                                  .retry_limit = 100,
+                                  .last_cabinet = 100000,
+                                  .heartbeat_ms = 500,
+                                  .heartbeat_misses = 4};
     error[0] = '\0';
     if (path == NULL) {
         return true;

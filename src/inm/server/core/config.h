@@ -20,12 +20,12 @@ struct inm_peer_config {
 /* Alarms that are sent, and where to. */
 struct inm_alert_config {
     char name[32];
-    uint32_t severity; /* the lowest; enum inm_severity */
+    uint32_t severity;         /* the lowest; enum inm_severity */
     char cause[32], place[32]; /* empty: all */
-    uint32_t after_s;  /* an alarm has to be active for so long */
-    uint32_t repeat_s; /* until it is sent again; 0: never */
-    char url[256];     /* of a webhook */
-    char command[256]; /* that reads the text */
+    uint32_t after_s;          /* an alarm has to be active for so long */
+    uint32_t repeat_s;         /* until it is sent again; 0: never */
+    char url[256];             /* of a webhook */
+    char command[256];         /* that reads the text */
 };
 
 struct inm_config {

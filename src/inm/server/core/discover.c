@@ -54,7 +54,7 @@ struct search {
     struct net_req *reqs;
     uint32_t *level, *next; /* chips of this distance, and of the next */
     uint32_t num, num_next;
-    uint32_t *unknown;      /* ids that the topology does not have, each once */
+    uint32_t *unknown; /* ids that the topology does not have, each once */
 };
 
 static bool append_hop(const struct glex_mgmt_route *route, uint8_t port,
@@ -134,11 +134,15 @@ static void ask(struct search *s)
         const struct inm_route *way = &s->found->route[s->level[i]];
 
         for (k = 0; k < REQS_A_CHIP; k++) {
-            s->reqs[i * REQS_A_CHIP + k] = (struct net_req){
-                .type = GLEX_MGMT_REG_READ_REQ, .chip = GLEX_MGMT_CHIP_NRC, .id = s->level[i],
-                .count = 2, .forward = &way->forward, .backward = &way->backward,
-                .addr = {(uint16_t)(REG_NEIGHBOUR0 + 2 * k),
-                         (uint16_t)(REG_NEIGHBOUR0 + 2 * k + 1)}};
+            s->reqs[i * REQS_A_CHIP + k] =
+                (struct net_req){.type = GLEX_MGMT_REG_READ_REQ,
+                                 .chip = GLEX_MGMT_CHIP_NRC,
+                                 .id = s->level[i],
+                                 .count = 2,
+                                 .forward = &way->forward,
+                                 .backward = &way->backward,
+                                 .addr = {(uint16_t)(REG_NEIGHBOUR0 + 2 * k),
+                                          (uint16_t)(REG_NEIGHBOUR0 + 2 * k + 1)}};
         }
     }
     net_run(s->net, s->reqs, s->num * REQS_A_CHIP);
@@ -168,8 +172,12 @@ static void work_through(struct search *s)
 static enum inm_network ask_own_nic(struct search *s)
 {
     static const struct glex_mgmt_route none;
-    struct net_req req = {.type = GLEX_MGMT_REG_READ_REQ, .chip = GLEX_MGMT_CHIP_NIC, .count = 2,
-                          .id = GLEX_MGMT_ANY_ID, .forward = &none, .backward = &none,
+    struct net_req req = {.type = GLEX_MGMT_REG_READ_REQ,
+                          .chip = GLEX_MGMT_CHIP_NIC,
+                          .count = 2,
+                          .id = GLEX_MGMT_ANY_ID,
+                          .forward = &none,
+                          .backward = &none,
                           .addr = {REG_ID, REG_NEIGHBOUR0}};
     struct inm_found *f = s->found;
     uint32_t nic, nrc, entry;
@@ -194,8 +202,8 @@ static enum inm_network ask_own_nic(struct search *s)
     f->num_nrc = 1;
     f->peer[inm_topo_port(s->topo, nic, 0)] = inm_topo_port(s->topo, nrc, REG_NB_PORT(entry));
     f->seen[nrc] = 1;
-    f->route[nrc].backward = (struct glex_mgmt_route){.num = 1,
-                                                      .port = {(uint8_t)REG_NB_PORT(entry)}};
+    f->route[nrc].backward =
+        (struct glex_mgmt_route){.num = 1, .port = {(uint8_t)REG_NB_PORT(entry)}};
     s->level[s->num++] = nrc;
     return NETWORK_OK;
 }

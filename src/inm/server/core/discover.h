@@ -22,18 +22,18 @@ enum inm_network {
 
 /* The network as discovered. Numbers of chips and ports are those of the expected topology. */
 struct inm_found {
-    uint8_t  *seen;          /* by chip */
-    uint8_t  *answers;       /* by chip: an NRC that answered */
-    uint8_t  *hop;           /* by chip: NRCs passed before it */
+    uint8_t *seen;           /* by chip */
+    uint8_t *answers;        /* by chip: an NRC that answered */
+    uint8_t *hop;            /* by chip: NRCs passed before it */
     uint32_t *peer;          /* by port; INM_NONE: no link */
     struct inm_route *route; /* by chip */
     uint32_t num_nrc, num_nic, num_links;
-    uint32_t num_unknown;    /* chips whose ids are outside of the topology */
-    uint32_t num_missing;    /* links of the topology that were not found */
-    uint32_t num_differ;     /* links found that the topology does not have */
+    uint32_t num_unknown; /* chips whose ids are outside of the topology */
+    uint32_t num_missing; /* links of the topology that were not found */
+    uint32_t num_differ;  /* links found that the topology does not have */
     uint64_t requests, modelled_ns;
-    double   real_seconds;
-    time_t   when;
+    double real_seconds;
+    time_t when;
 };
 
 /** Allocates an empty result. @return false: no memory. */

@@ -19,7 +19,7 @@
 
 struct history {
     sqlite3 *db;
-    pthread_mutex_t lock;       /* of the connection */
+    pthread_mutex_t lock; /* of the connection */
     pthread_mutex_t queue_lock;
     struct inm_event *queue;
     uint32_t num, room;
@@ -63,10 +63,12 @@ static int take_over_audit(sqlite3 *db)
         old = sqlite3_step(stmt) == SQLITE_ROW;
         sqlite3_finalize(stmt);
     }
-    return !old ? SQLITE_OK
-                : sqlite3_exec(db, "BEGIN; INSERT INTO log(time, kind, severity, user, address, text)"
+    return !old ? SQLITE_OK :
+                  sqlite3_exec(db,
+                               "BEGIN; INSERT INTO log(time, kind, severity, user, address, text)"
                                " SELECT time, 'change', 0, user, address, action || ': ' || outcome"
-                               " FROM audit; DROP TABLE audit; COMMIT", NULL, NULL, NULL);
+                               " FROM audit; DROP TABLE audit; COMMIT",
+                               NULL, NULL, NULL);
 }
 
 struct history *history_open(const char *path, char *error, size_t size)
@@ -146,9 +148,14 @@ static bool run(struct history *h, const char *sql, const char *format, ...)
     va_start(args, format);
     for (i = 1; format[i - 1] != '\0'; i++) {
         switch (format[i - 1]) {
-        case 'i': sqlite3_bind_int64(stmt, i, va_arg(args, int64_t)); break;
-        case 'd': sqlite3_bind_double(stmt, i, va_arg(args, double)); break;
-        default: sqlite3_bind_text(stmt, i, va_arg(args, const char *), -1, SQLITE_TRANSIENT);
+        case 'i':
+            sqlite3_bind_int64(stmt, i, va_arg(args, int64_t));
+            break;
+        case 'd':
+            sqlite3_bind_double(stmt, i, va_arg(args, double));
+            break;
+        default:
+            sqlite3_bind_text(stmt, i, va_arg(args, const char *), -1, SQLITE_TRANSIENT);
         }
     }
     va_end(args);
@@ -252,10 +259,12 @@ void history_trim(struct history *h, uint32_t keep_days)
 uint64_t history_alarm_raised(struct history *h, const struct inm_alarm *a, const char *place,
                               const char *text)
 {
-    run(h, "INSERT INTO alarms(key, cause, code, severity, chip, port, other, place, text, raised)"
-           " VALUES(?,?,?,?,?,?,?,?,?,?)", "isiiiiissd", (int64_t)a->key, alarm_cause(a->cause),
-        (int64_t)a->cause, (int64_t)a->severity, (int64_t)a->chip, (int64_t)a->port,
-        (int64_t)a->other, place, text, a->raised);
+    run(h,
+        "INSERT INTO alarms(key, cause, code, severity, chip, port, other, place, text, raised)"
+        " VALUES(?,?,?,?,?,?,?,?,?,?)",
+        "isiiiiissd", (int64_t)a->key, alarm_cause(a->cause), (int64_t)a->cause,
+        (int64_t)a->severity, (int64_t)a->chip, (int64_t)a->port, (int64_t)a->other, place, text,
+        a->raised);
     return (uint64_t)one_number(h, "SELECT max(id) FROM alarms");
 }
 
@@ -276,9 +285,11 @@ uint32_t history_active(struct history *h, struct inm_alarm **alarms)
     uint32_t num = 0;
 
     pthread_mutex_lock(&h->lock);
-    if (sqlite3_prepare_v2(h->db, "SELECT key, id, code, severity, chip, port, other, raised,"
+    if (sqlite3_prepare_v2(h->db,
+                           "SELECT key, id, code, severity, chip, port, other, raised,"
                            " coalesce(acknowledged, '') FROM alarms WHERE cleared IS NULL"
-                           " GROUP BY key ORDER BY key", -1, &stmt, NULL) == SQLITE_OK) {
+                           " GROUP BY key ORDER BY key",
+                           -1, &stmt, NULL) == SQLITE_OK) {
         while (sqlite3_step(stmt) == SQLITE_ROW) {
             struct inm_alarm *a;
 
@@ -288,15 +299,15 @@ uint32_t history_active(struct history *h, struct inm_alarm **alarms)
             }
             list = more;
             a = &list[num++];
-            *a = (struct inm_alarm){
-                .key = (uint64_t)sqlite3_column_int64(stmt, 0),
-                .id = (uint64_t)sqlite3_column_int64(stmt, 1),
-                .cause = (uint8_t)sqlite3_column_int(stmt, 2),
-                .severity = (uint8_t)sqlite3_column_int(stmt, 3),
-                .chip = (uint32_t)sqlite3_column_int64(stmt, 4),
-                .port = (uint32_t)sqlite3_column_int64(stmt, 5),
-                .other = (uint32_t)sqlite3_column_int64(stmt, 6),
-                .folded = 1, .raised = sqlite3_column_double(stmt, 7)};
+            *a = (struct inm_alarm){.key = (uint64_t)sqlite3_column_int64(stmt, 0),
+                                    .id = (uint64_t)sqlite3_column_int64(stmt, 1),
+                                    .cause = (uint8_t)sqlite3_column_int(stmt, 2),
+                                    .severity = (uint8_t)sqlite3_column_int(stmt, 3),
+                                    .chip = (uint32_t)sqlite3_column_int64(stmt, 4),
+                                    .port = (uint32_t)sqlite3_column_int64(stmt, 5),
+                                    .other = (uint32_t)sqlite3_column_int64(stmt, 6),
+                                    .folded = 1,
+                                    .raised = sqlite3_column_double(stmt, 7)};
             snprintf(a->acknowledged, sizeof(a->acknowledged), "%s",
                      (const char *)sqlite3_column_text(stmt, 8));
         }
@@ -316,10 +327,17 @@ static struct json_object *row_json(sqlite3_stmt *stmt)
 
     for (i = 0; i < sqlite3_column_count(stmt); i++) {
         switch (sqlite3_column_type(stmt, i)) {
-        case SQLITE_INTEGER: value = json_object_new_int64(sqlite3_column_int64(stmt, i)); break;
-        case SQLITE_FLOAT: value = json_object_new_double(sqlite3_column_double(stmt, i)); break;
-        case SQLITE_NULL: value = NULL; break;
-        default: value = json_object_new_string((const char *)sqlite3_column_text(stmt, i));
+        case SQLITE_INTEGER:
+            value = json_object_new_int64(sqlite3_column_int64(stmt, i));
+            break;
+        case SQLITE_FLOAT:
+            value = json_object_new_double(sqlite3_column_double(stmt, i));
+            break;
+        case SQLITE_NULL:
+            value = NULL;
+            break;
+        default:
+            value = json_object_new_string((const char *)sqlite3_column_text(stmt, i));
         }
         json_object_object_add(row, sqlite3_column_name(stmt, i), value);
     }
@@ -328,9 +346,11 @@ static struct json_object *row_json(sqlite3_stmt *stmt)
 
 void history_log(struct history *h, const struct log_entry *e)
 {
-    run(h, "INSERT INTO log(time, kind, severity, place, user, address, text)"
-           " VALUES(?,?,?,?,?,?,?)", "dsissss", now_seconds(), e->kind, (int64_t)e->severity,
-        e->place, e->user, e->address, e->text);
+    run(h,
+        "INSERT INTO log(time, kind, severity, place, user, address, text)"
+        " VALUES(?,?,?,?,?,?,?)",
+        "dsissss", now_seconds(), e->kind, (int64_t)e->severity, e->place, e->user, e->address,
+        e->text);
 }
 
 static bool log_wants(sqlite3_stmt *stmt, const struct log_filter *f)
@@ -346,11 +366,13 @@ struct json_object *history_read_log(struct history *h, const struct log_filter 
     sqlite3_stmt *stmt;
 
     pthread_mutex_lock(&h->lock);
-    if (sqlite3_prepare_v2(h->db, "SELECT id, time, kind, severity, place, user, address, text FROM"
+    if (sqlite3_prepare_v2(h->db,
+                           "SELECT id, time, kind, severity, place, user, address, text FROM"
                            " log WHERE severity >= ?1 AND time >= ?2 AND (?3 = 0 OR time <= ?3) AND"
                            " (?4 = 0 OR id < ?4) AND (?5 IS NULL OR user = ?5) AND"
                            " (?6 IS NULL OR kind = ?6) AND (?7 = 0 OR kind != 'change')"
-                           " ORDER BY id DESC", -1, &stmt, NULL) == SQLITE_OK) {
+                           " ORDER BY id DESC",
+                           -1, &stmt, NULL) == SQLITE_OK) {
         sqlite3_bind_int(stmt, 1, (int)f->severity);
         sqlite3_bind_double(stmt, 2, f->from);
         sqlite3_bind_double(stmt, 3, f->to);
@@ -361,8 +383,9 @@ struct json_object *history_read_log(struct history *h, const struct log_filter 
         while (json_object_array_length(rows) < f->limit && sqlite3_step(stmt) == SQLITE_ROW) {
             if (log_wants(stmt, f)) {
                 row = row_json(stmt);
-                json_object_object_add(row, "severity", json_object_new_string(severity_name(
-                    (unsigned)sqlite3_column_int(stmt, 3))));
+                json_object_object_add(
+                    row, "severity",
+                    json_object_new_string(severity_name((unsigned)sqlite3_column_int(stmt, 3))));
                 json_object_array_add(rows, row);
             }
         }

@@ -14,8 +14,8 @@ struct json_object;
 /* A report of a chip. */
 struct inm_event {
     uint64_t id;
-    double   time;
-    uint8_t  event, severity;
+    double time;
+    uint8_t event, severity;
     uint32_t chip, port; /* port: index, or INM_NONE */
     uint64_t value;
 };
@@ -52,7 +52,7 @@ struct log_filter {
     enum inm_severity severity; /* the lowest */
     const char *place, *user, *kind;
     double from, to;
-    int64_t before;  /* only entries with a lower id; 0: all */
+    int64_t before; /* only entries with a lower id; 0: all */
     uint32_t limit;
     bool no_changes; /* without the changes by users */
 };

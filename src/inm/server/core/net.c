@@ -14,21 +14,21 @@
 #include "common/nmp.h"
 
 #define REPORT_ROOM (1u << 20)
-#define CHUNK 16384 /* requests after which other threads get their turn */
+#define CHUNK       16384 /* requests after which other threads get their turn */
 
 struct net {
     pthread_mutex_t lock;
     struct net_options options;
     glex_device_handle_t dev;
     glex_ep_handle_t ep;
-    int      fd;
-    uint8_t  vp;
-    bool     modelled;   /* answers bear a time */
-    bool     alive;      /* connected, and no call has failed */
-    bool     said;       /* the log has the reason why there is no connection */
-    uint64_t time_ns;    /* modelled: when the server's software is free */
+    int fd;
+    uint8_t vp;
+    bool modelled;    /* answers bear a time */
+    bool alive;       /* connected, and no call has failed */
+    bool said;        /* the log has the reason why there is no connection */
+    uint64_t time_ns; /* modelled: when the server's software is free */
     uint16_t transaction;
-    uint32_t *pending;   /* by transaction: number of the request + 1 */
+    uint32_t *pending; /* by transaction: number of the request + 1 */
     struct net_stats stats;
     struct net_report *reports; /* a ring */
     uint32_t report_head, report_tail;
@@ -106,9 +106,9 @@ bool net_connect(struct net *net)
             glex_ext_mgmt_fd(net->ep, &net->fd, &net->vp);
         } else if (!net->said) {
             inm_log(LOG_ERR, "no management endpoint: %s; %s", glex_error_str(ret),
-                    ret == GLEX_NOT_IMPLEMENTED
-                        ? "name a network by the option fabric or by GLEX_INM"
-                        : "the server goes on and tries again");
+                    ret == GLEX_NOT_IMPLEMENTED ?
+                        "name a network by the option fabric or by GLEX_INM" :
+                        "the server goes on and tries again");
         }
         net->said = !net->alive;
     }
@@ -141,17 +141,23 @@ static void keep_report(struct net *net, const struct glex_mgmt_info *ack)
         return;
     }
     net->reports[net->report_head++ % REPORT_ROOM] =
-        (struct net_report){.event = ack->report.event, .port = ack->report.port,
-                            .chip = ack->report.chip, .id = ack->report.chip_id,
-                            .seq = ack->report.seq, .value = ack->report.value};
+        (struct net_report){.event = ack->report.event,
+                            .port = ack->report.port,
+                            .chip = ack->report.chip,
+                            .id = ack->report.chip_id,
+                            .seq = ack->report.seq,
+                            .value = ack->report.value};
 }
 
 static bool post(struct net *net, struct batch *b, uint32_t i, bool more)
 {
     const struct net_req *req = &b->reqs[i];
-    struct glex_mgmt_info info = {
-        .type = req->type, .chip = req->chip, .chip_id = req->id, .forward = *req->forward,
-        .backward = *req->backward, .count = req->count};
+    struct glex_mgmt_info info = {.type = req->type,
+                                  .chip = req->chip,
+                                  .chip_id = req->id,
+                                  .forward = *req->forward,
+                                  .backward = *req->backward,
+                                  .count = req->count};
     glex_ret_t ret;
 
     while (net->pending[net->transaction] != 0) {
@@ -176,8 +182,8 @@ static bool post(struct net *net, struct batch *b, uint32_t i, bool more)
 
 static bool answers(const struct net_req *req, const struct glex_mgmt_info *ack)
 {
-    uint8_t error = req->type <= GLEX_MGMT_REG_WRITE_REQ ? GLEX_MGMT_REG_ERR_RSP
-                                                         : GLEX_MGMT_EEP_ERR_RSP;
+    uint8_t error =
+        req->type <= GLEX_MGMT_REG_WRITE_REQ ? GLEX_MGMT_REG_ERR_RSP : GLEX_MGMT_EEP_ERR_RSP;
 
     return (ack->type == req->type + 1 || ack->type == error) && ack->chip == req->chip &&
            ack->chip_id == req->id && ack->addr[0] == req->addr[0] && ack->count == req->count;
@@ -277,8 +283,8 @@ static void one_round(struct net *net, struct batch *b)
         if (b->flying >= window && !receive(net, b, window / 2)) {
             forget(net, b);
         }
-        while (net->alive && !post(net, b, b->next, b->flying + 1 < window &&
-                                   b->next + 1 < b->num)) {
+        while (net->alive &&
+               !post(net, b, b->next, b->flying + 1 < window && b->next + 1 < b->num)) {
             if (!receive(net, b, b->flying > 0 ? b->flying - 1 : 0)) {
                 forget(net, b);
             }
@@ -412,6 +418,6 @@ uint32_t net_reports(struct net *net, struct net_report *reports, uint32_t max, 
 
 const char *outcome_text(int outcome)
 {
-    return outcome == NET_NO_ANSWER || outcome == NET_PENDING ? "no answer"
-                                                              : nmp_status_name((unsigned)outcome);
+    return outcome == NET_NO_ANSWER || outcome == NET_PENDING ? "no answer" :
+                                                                nmp_status_name((unsigned)outcome);
 }

@@ -23,19 +23,19 @@
 enum net_outcome { NET_PENDING = -2, NET_NO_ANSWER = -1, NET_OK = 0 }; /* above: nmp_status */
 
 struct net_req {
-    uint8_t  type;  /* enum glex_mgmt_type */
-    uint8_t  chip;  /* enum glex_mgmt_chip */
-    uint8_t  count;
-    int8_t   outcome; /* enum net_outcome, or a status */
+    uint8_t type; /* enum glex_mgmt_type */
+    uint8_t chip; /* enum glex_mgmt_chip */
+    uint8_t count;
+    int8_t outcome; /* enum net_outcome, or a status */
     uint32_t id;
     const struct glex_mgmt_route *forward, *backward;
     uint16_t addr[GLEX_MGMT_MAX_BYTES];
     uint64_t reg[GLEX_MGMT_MAX_REGS]; /* to write; read */
-    uint8_t  byte[GLEX_MGMT_MAX_BYTES];
+    uint8_t byte[GLEX_MGMT_MAX_BYTES];
 };
 
 struct net_report {
-    uint8_t  event, port, chip;
+    uint8_t event, port, chip;
     uint32_t id, seq;
     uint64_t value;
 };

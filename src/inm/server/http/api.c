@@ -5,21 +5,22 @@
 
 #include "handlers.h"
 
-#define END {NULL, PARAM_END, 0, 0, NULL, false, NULL}
+#define END                                   {NULL, PARAM_END, 0, 0, NULL, false, NULL}
 #define WHOLE(name, min, max, required, help) {name, PARAM_WHOLE, min, max, NULL, required, help}
 #define REAL(name, min, max, required, help)  {name, PARAM_REAL, min, max, NULL, required, help}
 #define TEXT(name, min, max, required, help)  {name, PARAM_TEXT, min, max, NULL, required, help}
 #define WORD(name, words, required, help)     {name, PARAM_WORD, 0, 0, words, required, help}
 #define PLACE(name, required, help)           TEXT(name, 1, 31, required, help)
-#define PARAMS(name) static const struct param name[]
+#define PARAMS(name)                          static const struct param name[]
 
-#define MAX_ID   9007199254740991.0 /* whole numbers up to here are exact in JSON */
-#define MAX_TIME 4102444800.0       /* the year 2100 */
+#define MAX_ID     9007199254740991.0 /* whole numbers up to here are exact in JSON */
+#define MAX_TIME   4102444800.0       /* the year 2100 */
 #define SEVERITIES "info|warning|major|critical"
 
 PARAMS(login_params) = {TEXT("name", 1, 63, true, NULL), TEXT("password", 0, 256, true, NULL), END};
 PARAMS(alarms_params) = {WHOLE("all", 0, 1, false, "1: also alarms that are over"), END};
-PARAMS(ack_params) = {WHOLE("id", 1, MAX_ID, true, NULL), TEXT("comment", 0, 200, false, NULL), END};
+PARAMS(ack_params) = {WHOLE("id", 1, MAX_ID, true, NULL), TEXT("comment", 0, 200, false, NULL),
+                      END};
 PARAMS(events_params) = {WHOLE("since", 0, MAX_ID, false, "id of the last known report"),
                          WHOLE("limit", 1, 2000, false, "default 200"), END};
 PARAMS(log_params) = {
@@ -31,17 +32,22 @@ PARAMS(log_params) = {
     REAL("to", 0, MAX_TIME, false, "seconds since 1970"),
     WHOLE("before", 1, MAX_ID, false, "only entries with a lower id, for the next page"),
     WHOLE("limit", 1, 10000, false, "default 200"),
-    WORD("format", "json|csv", false, NULL), END};
+    WORD("format", "json|csv", false, NULL),
+    END};
 PARAMS(since_params) = {REAL("since", 0, MAX_TIME, false, "seconds since 1970"), END};
 PARAMS(search_params) = {TEXT("q", 0, 31, false, NULL), END};
 PARAMS(chip_params) = {PLACE("chip", true, NULL), END};
 PARAMS(reg_params) = {PLACE("chip", true, NULL), WHOLE("addr", 0, 0xffff, true, NULL), END};
-PARAMS(reg_write_params) = {PLACE("chip", true, NULL), WHOLE("addr", 0, 0xffff, true, NULL),
-                            {"value", PARAM_NUMBER, 0, 0, NULL, true, NULL}, END};
+PARAMS(reg_write_params) = {PLACE("chip", true, NULL),
+                            WHOLE("addr", 0, 0xffff, true, NULL),
+                            {"value", PARAM_NUMBER, 0, 0, NULL, true, NULL},
+                            END};
 PARAMS(eeprom_params) = {PLACE("chip", true, NULL), WHOLE("addr", 0, 0xffff, true, NULL),
                          WHOLE("num", 1, EEPROM_CALL, true, NULL), END};
-PARAMS(eeprom_write_params) = {PLACE("chip", true, NULL), WHOLE("addr", 0, 0xffff, true, NULL),
-                               {"bytes", PARAM_HEX, 1, EEPROM_CALL, NULL, true, NULL}, END};
+PARAMS(eeprom_write_params) = {PLACE("chip", true, NULL),
+                               WHOLE("addr", 0, 0xffff, true, NULL),
+                               {"bytes", PARAM_HEX, 1, EEPROM_CALL, NULL, true, NULL},
+                               END};
 PARAMS(trace_params) = {PLACE("from", true, NULL), PLACE("to", true, NULL), END};
 PARAMS(config_params) = {WHOLE("hot_limit", 1, 150, false, NULL),
                          WHOLE("retry_limit", 0, 1000000000, false, NULL), END};
@@ -92,7 +98,8 @@ const struct api api_calls[] = {
      "name, nrc, nic, level[], cabinet[], ..., links[]", NULL},
     {"GET", "/api/v1/state", ROLE_VIEWER, false, get_state,
      "One letter a chip (. good, w link alarm, h hot, m no answer, x dead, u unknown), links that "
-     "are down, alarms", "chips, down[], alarms[]", NULL},
+     "are down, alarms",
+     "chips, down[], alarms[]", NULL},
     {"GET", "/api/v1/stream", ROLE_VIEWER, false, NULL,
      "Server-sent events: a message whenever something changed, at most five a second",
      "version, alarms, reports, events", NULL},
@@ -111,7 +118,8 @@ const struct api api_calls[] = {
      NULL, silence_delete_params},
     {"GET", "/api/v1/log", ROLE_VIEWER, false, get_log,
      "The log: alarms, starts and stops, discoveries with differences; for administrators also the "
-     "changes by users", "log[]", log_params},
+     "changes by users",
+     "log[]", log_params},
     {"GET", "/api/v1/events", ROLE_VIEWER, false, get_events, "The latest reports of chips",
      "events[]", events_params},
     {"GET", "/api/v1/samples", ROLE_VIEWER, false, get_samples, "History of counters", "samples[]",
@@ -123,8 +131,10 @@ const struct api api_calls[] = {
      "The load of links by level and job, and the ten most loaded ports",
      "time, seconds (0: no result yet), levels[], top[], jobs[]", NULL},
     {"GET", "/api/v1/load/links", ROLE_VIEWER, false, get_load_links,
-     "The load of all ports of routers: a letter each, - unknown, A to / in the order of base64 for 0 "
-     "to 100 percent", "use", NULL},
+     "The load of all ports of routers: a letter each, - unknown, A to / in the order of base64 "
+     "for 0 "
+     "to 100 percent",
+     "use", NULL},
     {"POST", "/api/v1/jobs", ROLE_OPERATOR, true, post_job, "Set a job: hosts whose load is shown",
      NULL, job_params},
     {"POST", "/api/v1/jobs/delete", ROLE_OPERATOR, true, post_job_delete, "Forget a job", NULL,
@@ -143,7 +153,8 @@ const struct api api_calls[] = {
     {"GET", "/api/v1/search", ROLE_VIEWER, false, get_search, "Chips whose name begins so",
      "chips[]", search_params},
     {"GET", "/api/v1/chip", ROLE_VIEWER, false, get_chip,
-     "A chip: place, temperature, whether it answers", "chip, place, type, level, ...", chip_params},
+     "A chip: place, temperature, whether it answers", "chip, place, type, level, ...",
+     chip_params},
     {"GET", "/api/v1/ports", ROLE_VIEWER, false, get_ports,
      "Its ports: link, lanes, counters, peer", "ports[]", chip_params},
     {"GET", "/api/v1/reg", ROLE_VIEWER, false, get_reg, "A register",
@@ -173,7 +184,8 @@ const struct api api_calls[] = {
     {"POST", "/api/v1/plan", ROLE_OPERATOR, true, post_plan,
      "The effects of draining a place, cutting a link, or adding a link between two ports",
      "id, hosts_lost, hosts_without_redundancy, routes_changed, tables_changed, writes, "
-     "worst_load_before, worst_load_after, ...", plan_params},
+     "worst_load_before, worst_load_after, ...",
+     plan_params},
     {"GET", "/api/v1/plan/picture", ROLE_VIEWER, false, get_plan_picture,
      "A plan as an SVG picture", "image", plan_id_params},
     {"POST", "/api/v1/plan/apply", ROLE_ADMINISTRATOR, true, post_apply,

@@ -27,8 +27,11 @@ void post_login(struct call *call)
         PUT_TEXT(call->reply, "csrf", session.csrf);
         memcpy(call->new_cookie, session.token, sizeof(call->new_cookie));
         break;
-    case LOGIN_TOO_MANY: call_error(call, 429, "too many tries: wait a minute"); break;
-    default: call_error(call, 401, "name or password is wrong");
+    case LOGIN_TOO_MANY:
+        call_error(call, 429, "too many tries: wait a minute");
+        break;
+    default:
+        call_error(call, 401, "name or password is wrong");
     }
 }
 
@@ -139,8 +142,7 @@ void post_config(struct call *call)
     call_end_long(call);
 }
 
-static void put_routes(struct call *call, const char *action, const struct route_result *r,
-                       bool ok)
+static void put_routes(struct call *call, const char *action, const struct route_result *r, bool ok)
 {
     struct json_object *o;
 
@@ -274,8 +276,8 @@ void post_eeprom(struct call *call)
     for (; num < sizeof(bytes) && sscanf(text, "%2x", &byte) == 1; text += 2) {
         bytes[num++] = (uint8_t)byte;
     }
-    call_outcome(call, chip_eeprom_write(call->d, chip, (uint32_t)call_number(call, "addr", 0),
-                                         num, bytes));
+    call_outcome(
+        call, chip_eeprom_write(call->d, chip, (uint32_t)call_number(call, "addr", 0), num, bytes));
 }
 
 /* ---- alarms, users, layout ------------------------------------------------------------------- */
@@ -299,9 +301,12 @@ void post_ack(struct call *call)
             alarm_text(d, &d->alarms[i], place, sizeof(place), what, sizeof(what));
             snprintf(text, sizeof(text), "%s%s%s", what, comment != NULL ? "; comment: " : "",
                      comment != NULL ? comment : "");
-            history_log(d->history, &(struct log_entry){
-                .kind = "acknowledged", .severity = d->alarms[i].severity, .place = place,
-                .user = call->session.user, .address = call->address, .text = text});
+            history_log(d->history, &(struct log_entry){.kind = "acknowledged",
+                                                        .severity = d->alarms[i].severity,
+                                                        .place = place,
+                                                        .user = call->session.user,
+                                                        .address = call->address,
+                                                        .text = text});
             found = true;
         }
     }
@@ -318,8 +323,9 @@ void post_user(struct call *call)
     const char *password = call_text(call, "password");
 
     if (!auth_set_user(call->d->auth, name, auth_role_parse(role), password)) {
-        call_error(call, 400, "a name of letters, digits, . _ -; a password of 8 to 256 "
-                              "characters; role viewer, operator or administrator");
+        call_error(call, 400,
+                   "a name of letters, digits, . _ -; a password of 8 to 256 "
+                   "characters; role viewer, operator or administrator");
     }
 }
 

@@ -31,7 +31,8 @@ static void refuse(struct call *call, const struct param *p, const char *value)
         call_error(call, 400, "%s is %.0f to %.0f bytes of two hexadecimal digits each", p->name,
                    p->min, p->max);
         break;
-    default: call_error(call, 400, "%s is a JSON object", p->name);
+    default:
+        call_error(call, 400, "%s is a JSON object", p->name);
     }
 }
 
@@ -103,13 +104,20 @@ static bool is_hex(const char *text, double min, double max)
 static bool text_fits(const struct param *p, const char *text)
 {
     switch (p->kind) {
-    case PARAM_WHOLE: return is_whole(text, p->min, p->max);
-    case PARAM_REAL: return is_real(text, p->min, p->max);
-    case PARAM_TEXT: return (double)strlen(text) >= p->min && (double)strlen(text) <= p->max;
-    case PARAM_WORD: return is_word(text, p->words);
-    case PARAM_NUMBER: return is_number(text);
-    case PARAM_HEX: return is_hex(text, p->min, p->max);
-    default: return false;
+    case PARAM_WHOLE:
+        return is_whole(text, p->min, p->max);
+    case PARAM_REAL:
+        return is_real(text, p->min, p->max);
+    case PARAM_TEXT:
+        return (double)strlen(text) >= p->min && (double)strlen(text) <= p->max;
+    case PARAM_WORD:
+        return is_word(text, p->words);
+    case PARAM_NUMBER:
+        return is_number(text);
+    case PARAM_HEX:
+        return is_hex(text, p->min, p->max);
+    default:
+        return false;
     }
 }
 
@@ -117,7 +125,8 @@ static bool text_fits(const struct param *p, const char *text)
 static bool member_fits(const struct param *p, struct json_object *value)
 {
     switch (p->kind) {
-    case PARAM_OBJECT: return json_object_is_type(value, json_type_object);
+    case PARAM_OBJECT:
+        return json_object_is_type(value, json_type_object);
     case PARAM_WHOLE:
         return json_object_is_type(value, json_type_int) &&
                (double)json_object_get_int64(value) >= p->min &&
@@ -128,8 +137,7 @@ static bool member_fits(const struct param *p, struct json_object *value)
                json_object_get_double(value) >= p->min && json_object_get_double(value) <= p->max;
     default:
         return json_object_is_type(value, json_type_string) &&
-               strlen(json_object_get_string(value)) ==
-                   (size_t)json_object_get_string_len(value) &&
+               strlen(json_object_get_string(value)) == (size_t)json_object_get_string_len(value) &&
                text_fits(p, json_object_get_string(value));
     }
 }
@@ -174,7 +182,8 @@ static bool check_body(struct call *call, const struct api *api)
     if (call->body == NULL) {
         return true;
     }
-    json_object_object_foreach(call->body, name, value) {
+    json_object_object_foreach(call->body, name, value)
+    {
         p = find_param(api, name);
         if (p == NULL) {
             call_error(call, 400, "the call has no argument \"%.40s\"", name);

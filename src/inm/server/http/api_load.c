@@ -51,8 +51,10 @@ static struct json_object *top_json(const struct inmd *d)
     for (i = 0; i < num; i++) {
         o = json_object_new_object();
         PUT_TEXT(o, "port", inm_port_name(d->topo, ports[i], name));
-        PUT_TEXT(o, "peer", d->found.peer[ports[i]] != INM_NONE
-                                ? inm_port_name(d->topo, d->found.peer[ports[i]], name) : "");
+        PUT_TEXT(o, "peer",
+                 d->found.peer[ports[i]] != INM_NONE ?
+                     inm_port_name(d->topo, d->found.peer[ports[i]], name) :
+                     "");
         PUT_REAL(o, "use", d->load->use[ports[i]]);
         PUT_REAL(o, "wait", d->load->wait[ports[i]]);
         json_object_array_add(list, o);
@@ -99,7 +101,8 @@ void get_load(struct call *call)
 /* One letter a port: "-" not known, else 0 to 63 of 63 parts in the alphabet of base64. */
 static char use_letter(double use)
 {
-    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    static const char letters[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
     return use < 0 ? '-' : letters[(int)(use * 63 + 0.5)];
 }
@@ -146,11 +149,13 @@ void post_job_delete(struct call *call)
 
 static struct json_object *alarms_of(struct inmd *d, double time)
 {
-    return history_query(d->history, "SELECT id, cause, CASE severity WHEN 3 THEN 'critical' WHEN 2"
+    return history_query(d->history,
+                         "SELECT id, cause, CASE severity WHEN 3 THEN 'critical' WHEN 2"
                          " THEN 'major' WHEN 1 THEN 'warning' ELSE 'info' END AS severity, place,"
                          " text, raised, chip, port, other, coalesce(acknowledged, '') AS"
                          " acknowledged, 1 AS folded FROM alarms WHERE raised <= ?1 AND (cleared IS"
-                         " NULL OR cleared > ?1) ORDER BY severity DESC LIMIT ?2", time, 1000);
+                         " NULL OR cleared > ?1) ORDER BY severity DESC LIMIT ?2",
+                         time, 1000);
 }
 
 void get_past(struct call *call)
@@ -186,8 +191,9 @@ void get_past(struct call *call)
         }
         use[n] = '\0';
         PUT_REAL(o, "time", s.time);
-        json_object_object_add(o, "chips", json_object_new_string_len(
-            (const char *)s.letters, (int)inm_topo_chips(d->topo)));
+        json_object_object_add(
+            o, "chips",
+            json_object_new_string_len((const char *)s.letters, (int)inm_topo_chips(d->topo)));
         json_object_object_add(o, "down", down);
         PUT_TEXT(o, "use", use);
         json_object_object_add(o, "alarms", alarms_of(d, s.time));
@@ -246,30 +252,35 @@ void get_chip_history(struct call *call)
 
 void get_inventory(struct call *call)
 {
-    static const char *const columns[] = {"chip", "type", "serial", "firmware", "first_seen",
-                                          "last_seen", NULL};
-    static const char *const netbox[] = {"name", "role", "manufacturer", "device_type", "serial",
-                                         "status", "comments", NULL};
+    static const char *const columns[] = {"chip",       "type",      "serial", "firmware",
+                                          "first_seen", "last_seen", NULL};
+    static const char *const netbox[] = {"name",   "role",   "manufacturer", "device_type",
+                                         "serial", "status", "comments",     NULL};
     const char *format = call_text(call, "format");
     bool old = call_number(call, "all", 0) != 0;
     struct json_object *rows;
 
     if (format != NULL && strcmp(format, "netbox") == 0) {
-        rows = history_query(call->d->history, "SELECT chip AS name, CASE type WHEN 'NRC' THEN"
-                             " 'router' ELSE 'interface' END AS role, 'Tianhe' AS manufacturer, type"
-                             " AS device_type, serial, 'active' AS status, 'firmware ' ||"
-                             " (firmware >> 32) || '.' || ((firmware >> 16) & 65535) || '.' ||"
-                             " (firmware & 65535) AS comments FROM parts p WHERE last_seen >= ?1 AND"
-                             " last_seen = (SELECT max(last_seen) FROM parts q WHERE q.chip = p.chip)"
-                             " ORDER BY chip LIMIT ?2", 0, 1000000);
+        rows =
+            history_query(call->d->history,
+                          "SELECT chip AS name, CASE type WHEN 'NRC' THEN"
+                          " 'router' ELSE 'interface' END AS role, 'Tianhe' AS manufacturer, type"
+                          " AS device_type, serial, 'active' AS status, 'firmware ' ||"
+                          " (firmware >> 32) || '.' || ((firmware >> 16) & 65535) || '.' ||"
+                          " (firmware & 65535) AS comments FROM parts p WHERE last_seen >= ?1 AND"
+                          " last_seen = (SELECT max(last_seen) FROM parts q WHERE q.chip = p.chip)"
+                          " ORDER BY chip LIMIT ?2",
+                          0, 1000000);
         call_csv(call, rows, netbox, "inm-netbox.csv");
         return;
     }
-    rows = history_query(call->d->history, "SELECT chip, type, serial, (firmware >> 32) || '.' ||"
+    rows = history_query(call->d->history,
+                         "SELECT chip, type, serial, (firmware >> 32) || '.' ||"
                          " ((firmware >> 16) & 65535) || '.' || (firmware & 65535) AS firmware,"
                          " first_seen, last_seen FROM parts p WHERE ?1 = 1 OR last_seen ="
                          " (SELECT max(last_seen) FROM parts q WHERE q.chip = p.chip)"
-                         " ORDER BY chip, last_seen DESC LIMIT ?2", old, 1000000);
+                         " ORDER BY chip, last_seen DESC LIMIT ?2",
+                         old, 1000000);
     if (format != NULL && strcmp(format, "csv") == 0) {
         call_csv(call, rows, columns, "inm-inventory.csv");
         return;

@@ -17,8 +17,8 @@ static struct json_object *host_names(const struct inmd *d, const struct inm_pla
 
     for (nic = 0; nic < d->topo->num_nic && json_object_array_length(list) < MAX_NAMES; nic++) {
         if (plan->host[nic] == kind) {
-            json_object_array_add(list, json_object_new_string(
-                inm_chip_name(d->topo, d->topo->num_nrc + nic, name)));
+            json_object_array_add(
+                list, json_object_new_string(inm_chip_name(d->topo, d->topo->num_nrc + nic, name)));
         }
     }
     return list;
@@ -146,7 +146,8 @@ static void draw_level(FILE *out, uint32_t level, unsigned direction, const stru
 {
     double before = p->level_before[level][direction], after = p->level_after[level][direction];
 
-    fprintf(out, "<text x=\"%d\" y=\"%d\" class=\"name\">%s, %s</text>"
+    fprintf(out,
+            "<text x=\"%d\" y=\"%d\" class=\"name\">%s, %s</text>"
             "<rect x=\"%d\" y=\"%d\" width=\"%.1f\" height=\"9\" class=\"before\"/>"
             "<rect x=\"%d\" y=\"%d\" width=\"%.1f\" height=\"9\" class=\"%s\"/>"
             "<text x=\"%.1f\" y=\"%d\">%.0f</text><text x=\"%.1f\" y=\"%d\">%.0f</text>\n",
@@ -163,27 +164,33 @@ static void draw_plan(FILE *out, const struct inm_plan *p)
     uint32_t level;
     unsigned k;
 
-    fprintf(out, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 680 430\" width=\"680\" "
+    fprintf(out,
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 680 430\" width=\"680\" "
             "height=\"430\" role=\"img\"><title>Plan %u: %s %s %s</title><style>"
             "svg{background:#fff;font:13px sans-serif}text{fill:#1d2733}.name{text-anchor:end}"
             ".title{font-size:18px;font-weight:600}.dim{fill:#51606f}.before{fill:#9aa7b4}"
             ".after{fill:#2474b5}.more{fill:#c4502b}"
             "@media(prefers-color-scheme:dark){svg{background:#19212b}text{fill:#e4eaf1}"
             ".dim{fill:#a9b6c4}.before{fill:#6d7c8c}.after{fill:#5aa9ef}.more{fill:#ef7d33}}"
-            "</style>\n", p->id, plan_action_name(p->action), p->target, p->other);
+            "</style>\n",
+            p->id, plan_action_name(p->action), p->target, p->other);
     fprintf(out, "<text x=\"20\" y=\"32\" class=\"title\">Plan %u: %s %s %s</text>\n", p->id,
             plan_action_name(p->action), p->target, p->other);
-    fprintf(out, "<text x=\"20\" y=\"58\">%u hosts lose their connection, %u their redundancy; %u "
-            "routers are cut off from the server.</text>\n", p->hosts_lost, p->hosts_fragile,
-            p->routers_cut_off);
-    fprintf(out, "<text x=\"20\" y=\"78\">%llu routes change in the tables of %u routers, by %u "
-            "writes.</text>\n", (unsigned long long)p->changes.entries, p->changes.chips,
-            p->changes.writes);
-    fprintf(out, "<text x=\"20\" y=\"98\">Most loaded link: %.0f pairs of hosts before, %.0f after "
-            "(%+.1f %%).</text>\n", p->load_before, p->load_after,
+    fprintf(out,
+            "<text x=\"20\" y=\"58\">%u hosts lose their connection, %u their redundancy; %u "
+            "routers are cut off from the server.</text>\n",
+            p->hosts_lost, p->hosts_fragile, p->routers_cut_off);
+    fprintf(out,
+            "<text x=\"20\" y=\"78\">%llu routes change in the tables of %u routers, by %u "
+            "writes.</text>\n",
+            (unsigned long long)p->changes.entries, p->changes.chips, p->changes.writes);
+    fprintf(out,
+            "<text x=\"20\" y=\"98\">Most loaded link: %.0f pairs of hosts before, %.0f after "
+            "(%+.1f %%).</text>\n",
+            p->load_before, p->load_after,
             p->load_before > 0 ? (p->load_after / p->load_before - 1) * 100 : 0);
     fprintf(out, "<text x=\"20\" y=\"128\" class=\"dim\">Pairs of hosts on the most loaded link of "
-            "each level, before (grey) and after (blue; orange: more)</text>\n");
+                 "each level, before (grey) and after (blue; orange: more)</text>\n");
     for (level = INM_LEVEL_BOTTOM_EDGE; level < INM_LEVEL_NUM; level++) {
         for (k = 0; k < 2; k++) {
             if (most > 0 && (p->level_before[level][k] > 0 || p->level_after[level][k] > 0)) {
@@ -210,8 +217,8 @@ void get_plan_picture(struct call *call)
         fclose(out);
         call->type = "image/svg+xml";
     } else {
-        call_error(call, plan == NULL ? 404 : 500, "%s", plan == NULL ? "no plan has this number"
-                                                                      : "no memory");
+        call_error(call, plan == NULL ? 404 : 500, "%s",
+                   plan == NULL ? "no plan has this number" : "no memory");
     }
     call_end_long(call);
 }

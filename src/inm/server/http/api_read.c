@@ -117,15 +117,16 @@ void get_topology(struct call *call)
         call_error(call, 500, "no memory");
         return;
     }
-    fprintf(out, "{\"name\":\"%s\",\"nrc\":%u,\"nic\":%u,\"boards\":%u,\"cabinets\":%u,"
-                 "\"tree\":%s,\"server\":%u,\"racks\":%u,\"level\":[",
+    fprintf(out,
+            "{\"name\":\"%s\",\"nrc\":%u,\"nic\":%u,\"boards\":%u,\"cabinets\":%u,"
+            "\"tree\":%s,\"server\":%u,\"racks\":%u,\"level\":[",
             t->name, t->num_nrc, t->num_nic, t->num_boards, inm_topo_cabinets(t),
             t->tree.racks != 0 ? "true" : "false", t->server,
             t->tree.racks + t->tree.service_racks);
-#define COLUMN(name, value)                                                \
-    fprintf(out, "%s", name);                                              \
-    for (i = 0; i < n; i++) {                                              \
-        fprintf(out, "%s%u", i > 0 ? "," : "", (unsigned)(value));         \
+#define COLUMN(name, value)                                                                        \
+    fprintf(out, "%s", name);                                                                      \
+    for (i = 0; i < n; i++) {                                                                      \
+        fprintf(out, "%s%u", i > 0 ? "," : "", (unsigned)(value));                                 \
     }
     COLUMN("", t->chips[i].level)
     COLUMN("],\"cabinet\":[", inm_chip_cabinet(t, i))
@@ -176,10 +177,12 @@ void get_alarms(struct call *call)
     if (call_number(call, "all", 0) != 0) {
         json_object_put(list);
         history_flush(d->history);
-        list = history_query(d->history, "SELECT id, cause, CASE severity WHEN 3 THEN 'critical' WHEN"
-                             " 2 THEN 'major' WHEN 1 THEN 'warning' ELSE 'info' END AS severity, place, text, raised, cleared,"
-                             " acknowledged FROM alarms WHERE id > ?1 ORDER BY id DESC LIMIT ?2", 0,
-                             1000);
+        list = history_query(d->history,
+                             "SELECT id, cause, CASE severity WHEN 3 THEN 'critical' WHEN"
+                             " 2 THEN 'major' WHEN 1 THEN 'warning' ELSE 'info' END AS severity, "
+                             "place, text, raised, cleared,"
+                             " acknowledged FROM alarms WHERE id > ?1 ORDER BY id DESC LIMIT ?2",
+                             0, 1000);
     } else {
         pthread_mutex_lock(&d->lock);
         for (i = 0; i < d->num_alarms; i++) {
@@ -208,8 +211,7 @@ void get_state(struct call *call)
     for (port = 0; port < inm_topo_ports(d->topo); port++) {
         uint32_t peer = d->topo->peer[port];
 
-        if (peer != INM_NONE && port < peer &&
-            (d->status.down[port] || d->status.down[peer])) {
+        if (peer != INM_NONE && port < peer && (d->status.down[port] || d->status.down[peer])) {
             json_object_array_add(list, json_object_new_int64(port));
             json_object_array_add(list, json_object_new_int64(peer));
         }
@@ -266,8 +268,9 @@ static struct json_object *event_json(const struct inmd *d, const struct inm_eve
     PUT_REAL(o, "time", e->time);
     PUT_TEXT(o, "event", nmp_event_name(e->event));
     PUT_TEXT(o, "severity", severity_name(e->severity));
-    PUT_TEXT(o, "place", e->port != INM_NONE ? inm_port_name(d->topo, e->port, name)
-                                             : inm_chip_name(d->topo, e->chip, name));
+    PUT_TEXT(o, "place",
+             e->port != INM_NONE ? inm_port_name(d->topo, e->port, name) :
+                                   inm_chip_name(d->topo, e->chip, name));
     PUT_INT(o, "value", e->value);
     return o;
 }
@@ -307,16 +310,18 @@ static enum inm_severity severity_of(const char *name)
 
 void get_log(struct call *call)
 {
-    static const char *const columns[] = {"id", "time", "kind", "severity", "place", "user",
-                                          "address", "text", NULL};
+    static const char *const columns[] = {"id",   "time",    "kind", "severity", "place",
+                                          "user", "address", "text", NULL};
     const char *format = call_text(call, "format");
-    struct log_filter filter = {
-        .severity = severity_of(call_text(call, "severity")), .place = call_text(call, "place"),
-        .user = call_text(call, "user"), .kind = call_text(call, "kind"),
-        .from = call_real(call, "from", 0), .to = call_real(call, "to", 0),
-        .before = call_number(call, "before", 0),
-        .limit = (uint32_t)call_number(call, "limit", 200),
-        .no_changes = call->session.role < ROLE_ADMINISTRATOR};
+    struct log_filter filter = {.severity = severity_of(call_text(call, "severity")),
+                                .place = call_text(call, "place"),
+                                .user = call_text(call, "user"),
+                                .kind = call_text(call, "kind"),
+                                .from = call_real(call, "from", 0),
+                                .to = call_real(call, "to", 0),
+                                .before = call_number(call, "before", 0),
+                                .limit = (uint32_t)call_number(call, "limit", 200),
+                                .no_changes = call->session.role < ROLE_ADMINISTRATOR};
     struct json_object *rows = history_read_log(call->d->history, &filter);
 
     if (format != NULL && strcmp(format, "csv") == 0) {
@@ -331,15 +336,18 @@ void get_users(struct call *call)
 {
     call->reply = json_object_new_object();
     json_object_object_add(call->reply, "users",
-                           history_query(call->d->history, "SELECT name, role FROM users WHERE "
-                                         "role >= ?1 ORDER BY name LIMIT ?2", 0, 1000));
+                           history_query(call->d->history,
+                                         "SELECT name, role FROM users WHERE "
+                                         "role >= ?1 ORDER BY name LIMIT ?2",
+                                         0, 1000));
 }
 
 void get_samples(struct call *call)
 {
     call->reply = json_object_new_object();
     json_object_object_add(call->reply, "samples",
-                           history_query(call->d->history, "SELECT time, name, value FROM samples "
+                           history_query(call->d->history,
+                                         "SELECT time, name, value FROM samples "
                                          "WHERE time > ?1 ORDER BY time LIMIT ?2",
                                          call_real(call, "since", 0), 20000));
 }

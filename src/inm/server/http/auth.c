@@ -132,8 +132,7 @@ bool auth_set_user(struct auth *auth, const char *name, enum auth_role role, con
         return false;
     }
     pthread_mutex_lock(&auth->hashing);
-    failed = crypto_pwhash_str(hash, password, strlen(password),
-                               crypto_pwhash_OPSLIMIT_INTERACTIVE,
+    failed = crypto_pwhash_str(hash, password, strlen(password), crypto_pwhash_OPSLIMIT_INTERACTIVE,
                                crypto_pwhash_MEMLIMIT_INTERACTIVE);
     pthread_mutex_unlock(&auth->hashing);
     if (failed) {
@@ -159,11 +158,10 @@ bool auth_delete_user(struct auth *auth, const char *name)
     bool ok = false;
 
     history_lock(auth->history);
-    if (sqlite3_prepare_v2(history_db(auth->history), "DELETE FROM users WHERE name = ?", -1,
-                           &stmt, NULL) == SQLITE_OK) {
+    if (sqlite3_prepare_v2(history_db(auth->history), "DELETE FROM users WHERE name = ?", -1, &stmt,
+                           NULL) == SQLITE_OK) {
         sqlite3_bind_text(stmt, 1, name, -1, SQLITE_STATIC);
-        ok = sqlite3_step(stmt) == SQLITE_DONE &&
-             sqlite3_changes(history_db(auth->history)) == 1;
+        ok = sqlite3_step(stmt) == SQLITE_DONE && sqlite3_changes(history_db(auth->history)) == 1;
         sqlite3_finalize(stmt);
     }
     history_unlock(auth->history);
@@ -334,7 +332,8 @@ bool auth_proxy_session(struct auth *auth, const char *name, struct auth_session
     size_t len = strlen(name);
 
     if (len == 0 || len >= sizeof(session->user) ||
-        strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-@+") != len) {
+        strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-@+") !=
+            len) {
         return false;
     }
     memset(session, 0, sizeof(*session));

@@ -37,8 +37,9 @@ int64_t call_number(struct call *call, const char *name, int64_t otherwise)
     struct json_object *value = call->get ? NULL : member(call, name);
     const char *text = call->get ? query(call, name) : NULL;
 
-    return value != NULL ? json_object_get_int64(value)
-           : text != NULL ? strtoll(text, NULL, strstr(text, "0x") != NULL ? 16 : 10) : otherwise;
+    return value != NULL ? json_object_get_int64(value) :
+           text != NULL  ? strtoll(text, NULL, strstr(text, "0x") != NULL ? 16 : 10) :
+                           otherwise;
 }
 
 double call_real(struct call *call, const char *name, double otherwise)
@@ -46,8 +47,9 @@ double call_real(struct call *call, const char *name, double otherwise)
     struct json_object *value = call->get ? NULL : member(call, name);
     const char *text = call->get ? query(call, name) : NULL;
 
-    return value != NULL ? json_object_get_double(value)
-           : text != NULL ? strtod(text, NULL) : otherwise;
+    return value != NULL ? json_object_get_double(value) :
+           text != NULL  ? strtod(text, NULL) :
+                           otherwise;
 }
 
 void call_error(struct call *call, unsigned status, const char *fmt, ...)
@@ -120,7 +122,7 @@ static void csv_cell(FILE *out, struct json_object *row, const char *name, bool 
 }
 
 void call_csv(struct call *call, struct json_object *rows, const char *const *columns,
-                      const char *file_name)
+              const char *file_name)
 {
     FILE *out = open_memstream(&call->text, &call->text_len);
     size_t i, c;

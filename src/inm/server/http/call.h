@@ -19,10 +19,10 @@ struct call {
     struct json_object *body;    /* of a POST: an object, or NULL */
     unsigned status;             /* of the answer; 200 unless set */
     struct json_object *reply;
-    char *text;                  /* instead of `reply`: to be freed */
+    char *text; /* instead of `reply`: to be freed */
     size_t text_len;
-    const char *type;            /* of `text` */
-    const char *file_name;       /* of `text`: the browser saves it under this name */
+    const char *type;      /* of `text` */
+    const char *file_name; /* of `text`: the browser saves it under this name */
     char new_cookie[AUTH_TOKEN];
     bool drop_cookie;
 };

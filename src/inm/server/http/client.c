@@ -44,8 +44,8 @@ static void peer_address(struct call *call)
 
     snprintf(call->address, sizeof(call->address), "local");
     if (sa != NULL && sa->sa_family == AF_INET) {
-        inet_ntop(AF_INET, &((const struct sockaddr_in *)(const void *)sa)->sin_addr,
-                  call->address, sizeof(call->address));
+        inet_ntop(AF_INET, &((const struct sockaddr_in *)(const void *)sa)->sin_addr, call->address,
+                  sizeof(call->address));
     } else if (sa != NULL && sa->sa_family == AF_INET6) {
         inet_ntop(AF_INET6, &((const struct sockaddr_in6 *)(const void *)sa)->sin6_addr,
                   call->address, sizeof(call->address));
@@ -83,8 +83,7 @@ static void local_session(struct call *call)
     struct ucred cred;
     socklen_t len = sizeof(cred);
 
-    if (info != NULL &&
-        getsockopt(info->connect_fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) == 0 &&
+    if (info != NULL && getsockopt(info->connect_fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) == 0 &&
         (cred.uid == 0 || cred.uid == geteuid())) {
         call->session.role = ROLE_ADMINISTRATOR;
         snprintf(call->session.user, sizeof(call->session.user), "uid %u", cred.uid);

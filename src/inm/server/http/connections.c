@@ -20,7 +20,7 @@ struct connection {
     int fd;
     enum connection_state state;
     bool closed;
-    double since;                       /* begin of the state */
+    double since; /* begin of the state */
 };
 
 struct connections {
@@ -137,8 +137,9 @@ void connections_expire(struct connections *list)
 
     pthread_mutex_lock(&list->lock);
     for (c = list->head.next; c != &list->head; c = c->next) {
-        double limit = c->state == CONNECTION_WAITS ? REQUEST_SECONDS
-                       : c->state == CONNECTION_ANSWERS ? ANSWER_SECONDS : 1e12;
+        double limit = c->state == CONNECTION_WAITS   ? REQUEST_SECONDS :
+                       c->state == CONNECTION_ANSWERS ? ANSWER_SECONDS :
+                                                        1e12;
 
         if (!c->closed && now - c->since > limit) {
             close_connection(list, c);

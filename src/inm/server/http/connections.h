@@ -10,9 +10,9 @@
 #include <stdint.h>
 
 enum connection_state {
-    CONNECTION_WAITS,   /* for a request, or for the rest of it */
-    CONNECTION_WORKS,   /* the server computes the answer, or streams */
-    CONNECTION_ANSWERS  /* the client reads the answer */
+    CONNECTION_WAITS,  /* for a request, or for the rest of it */
+    CONNECTION_WORKS,  /* the server computes the answer, or streams */
+    CONNECTION_ANSWERS /* the client reads the answer */
 };
 
 struct connections;

@@ -26,20 +26,20 @@
 #include "connections.h"
 #include "web.h"
 
-#define MAX_CONNECTIONS 256
-#define MAX_CLOSING     1024 /* connections that are closed, and whose threads end */
-#define MAX_STREAMS     128
+#define MAX_CONNECTIONS  256
+#define MAX_CLOSING      1024 /* connections that are closed, and whose threads end */
+#define MAX_STREAMS      128
 #define MAX_USER_STREAMS 32
-#define MAX_BODY        (1u << 20)
-#define MIN_COMPRESSED  2000 /* bytes of an answer */
-#define STREAM          "/api/v1/stream"
+#define MAX_BODY         (1u << 20)
+#define MIN_COMPRESSED   2000 /* bytes of an answer */
+#define STREAM           "/api/v1/stream"
 
 struct http {
     struct inmd *d;
     struct MHD_Daemon *tcp, *local;
     struct connections *connections;
     pthread_t expire;
-    bool expires;                    /* the thread runs */
+    bool expires; /* the thread runs */
     char *cert, *key;
     pthread_mutex_t lock;
     struct stream *streams;
@@ -209,9 +209,11 @@ static ssize_t stream_read(void *arg, uint64_t pos, char *buf, size_t max)
         pthread_cond_timedwait(&d->changed, &d->lock, &until);
     }
     s->version = d->version;
-    len = snprintf(buf, max, "data: {\"version\":%llu,\"alarms\":%u,\"reports\":%llu,"
-                   "\"events\":%llu}\n\n", (unsigned long long)d->version, d->num_alarms,
-                   (unsigned long long)d->reports, (unsigned long long)d->next_event);
+    len = snprintf(buf, max,
+                   "data: {\"version\":%llu,\"alarms\":%u,\"reports\":%llu,"
+                   "\"events\":%llu}\n\n",
+                   (unsigned long long)d->version, d->num_alarms, (unsigned long long)d->reports,
+                   (unsigned long long)d->next_event);
     pthread_mutex_unlock(&d->lock);
     if (d->stop || len < 0 || (size_t)len >= max) {
         return MHD_CONTENT_READER_END_OF_STREAM;
@@ -271,8 +273,8 @@ static enum MHD_Result send_stream(struct http *http, struct call *call)
     }
     s->d = call->d;
     memcpy(s->token, call->session.token, sizeof(s->token));
-    response = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 1024, stream_read, s,
-                                                 stream_end);
+    response =
+        MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 1024, stream_read, s, stream_end);
     if (response == NULL) {
         stream_end(s);
         return MHD_NO;
@@ -310,21 +312,24 @@ static void audit(struct call *call, const struct api *a)
     const char *name = secret ? call_text(call, "name") : NULL;
 
     snprintf(text, sizeof(text), "%s %s: %s", a->path,
-             secret || call->body == NULL
-                 ? (name != NULL ? name : "")
-                 : json_object_to_json_string_ext(call->body, JSON_C_TO_STRING_PLAIN),
+             secret || call->body == NULL ?
+                 (name != NULL ? name : "") :
+                 json_object_to_json_string_ext(call->body, JSON_C_TO_STRING_PLAIN),
              call->status == 200 ? "done" : "refused");
-    history_log(call->d->history, &(struct log_entry){
-        .kind = "change", .user = call->session.user[0] != '\0' ? call->session.user : NULL,
-        .address = call->address, .text = text});
+    history_log(
+        call->d->history,
+        &(struct log_entry){.kind = "change",
+                            .user = call->session.user[0] != '\0' ? call->session.user : NULL,
+                            .address = call->address,
+                            .text = text});
 }
 
 static bool may_call(struct call *call, const struct api *a, bool local)
 {
     if (call->session.role < a->role) {
         call_error(call, call->session.role == ROLE_NONE ? 401 : 403, "%s",
-                   call->session.role == ROLE_NONE ? "log in first"
-                                                   : "your role does not allow that");
+                   call->session.role == ROLE_NONE ? "log in first" :
+                                                     "your role does not allow that");
         return false;
     }
     if (!call->get && a->role != ROLE_NONE && !client_csrf_ok(call, local)) {
@@ -400,15 +405,15 @@ static enum MHD_Result answer(struct http *http, struct MHD_Connection *connecti
     local = info != NULL && info->daemon == http->local;
     client_find(&call, local);
     if (!local && !client_host_ok(&call)) {
-        return send_text(connection, 421, "text/plain",
-                         "this name is not in [http] host_names\n", 38);
+        return send_text(connection, 421, "text/plain", "this name is not in [http] host_names\n",
+                         38);
     }
     if (local && call.session.role == ROLE_NONE) {
         return send_text(connection, 403, "text/plain", "not for this user\n", 18);
     }
     /* Users behind one proxy have limits of their own. */
-    if (!local && !auth_rate(http->d->auth, call.session.role != ROLE_NONE ? call.session.user
-                                                                           : call.address)) {
+    if (!local && !auth_rate(http->d->auth,
+                             call.session.role != ROLE_NONE ? call.session.user : call.address)) {
         return send_text(connection, 429, "text/plain", "too many requests\n", 18);
     }
     if (strcmp(path, STREAM) == 0 && strcmp(method, "GET") == 0 &&
@@ -420,9 +425,9 @@ static enum MHD_Result answer(struct http *http, struct MHD_Connection *connecti
         do_api(&call, method, path, request, local);
         ret = send_call(&call);
     } else {
-        ret = strcmp(method, "GET") == 0
-                  ? send_page(&call, path)
-                  : send_text(connection, 405, "text/plain", "GET only\n", 9);
+        ret = strcmp(method, "GET") == 0 ?
+                  send_page(&call, path) :
+                  send_text(connection, 405, "text/plain", "GET only\n", 9);
     }
     json_object_put(call.body);
     json_object_put(call.reply);
@@ -550,8 +555,10 @@ static int listen_tcp(const char *address, uint32_t port)
     if (fd >= 0) {
         setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
     }
-    if (fd < 0 || bind(fd, is_four ? (struct sockaddr *)&four : (struct sockaddr *)&six,
-                       is_four ? sizeof(four) : sizeof(six)) != 0 || listen(fd, 512) != 0) {
+    if (fd < 0 ||
+        bind(fd, is_four ? (struct sockaddr *)&four : (struct sockaddr *)&six,
+             is_four ? sizeof(four) : sizeof(six)) != 0 ||
+        listen(fd, 512) != 0) {
         inm_log(LOG_ERR, "%s port %u: %s", address, port, strerror(errno));
         if (fd >= 0) {
             close(fd);
@@ -590,9 +597,8 @@ static struct MHD_Daemon *start(struct http *http, int fd, bool tls)
         flags, 0, NULL, NULL, handle, http, MHD_OPTION_LISTEN_SOCKET, fd,
         MHD_OPTION_CONNECTION_LIMIT, MAX_CONNECTIONS + MAX_CLOSING, MHD_OPTION_CONNECTION_TIMEOUT,
         60, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)65536, MHD_OPTION_THREAD_STACK_SIZE,
-        (size_t)524288, MHD_OPTION_NOTIFY_CONNECTION, notify, http,
-        MHD_OPTION_NOTIFY_COMPLETED, completed, http, MHD_OPTION_ARRAY, tls ? tls_options : none,
-        MHD_OPTION_END);
+        (size_t)524288, MHD_OPTION_NOTIFY_CONNECTION, notify, http, MHD_OPTION_NOTIFY_COMPLETED,
+        completed, http, MHD_OPTION_ARRAY, tls ? tls_options : none, MHD_OPTION_END);
 }
 
 struct http *http_start(struct inmd *d)

@@ -5,7 +5,6 @@
 
 #include "inm/server/watch/load.h"
 
-
 struct metric {
     const char *name, *type, *help;
     double value;
@@ -16,8 +15,7 @@ static void print_load(FILE *out, const struct inmd *d)
 {
     static const char *const names[] = {"mean", "max", "wait"};
     static const char *const help[] = {
-        "Mean part of the capacity that links of a level carry",
-        "The same of the most loaded link",
+        "Mean part of the capacity that links of a level carry", "The same of the most loaded link",
         "Part of the flits that waited at the link of a level where most waited"};
     struct load_sum sum;
     uint32_t level, k;
@@ -30,9 +28,11 @@ static void print_load(FILE *out, const struct inmd *d)
             for (up = 0; up < 2; up++) {
                 load_of_level(d, level, up, &sum);
                 if (sum.links > 0) {
-                    fprintf(out, "inm_link_load_%s{level=\"%s\",direction=\"%s\"} %.6g\n",
-                            names[k], inm_level_name(level), up ? "up" : "down",
-                            k == 0 ? sum.mean : k == 1 ? sum.most : sum.wait);
+                    fprintf(out, "inm_link_load_%s{level=\"%s\",direction=\"%s\"} %.6g\n", names[k],
+                            inm_level_name(level), up ? "up" : "down",
+                            k == 0 ? sum.mean :
+                            k == 1 ? sum.most :
+                                     sum.wait);
                 }
             }
         }
@@ -53,18 +53,19 @@ static void print_levels(FILE *out, const struct inmd *d)
         down[d->topo->chips[i / INM_NRC_PORTS].level] += d->status.down[i];
     }
     fprintf(out, "# TYPE inm_link_retries counter\n# HELP inm_link_retries Packets that links sent "
-            "again\n");
+                 "again\n");
     for (level = INM_LEVEL_BOTTOM_EDGE; level < INM_LEVEL_NUM; level++) {
         fprintf(out, "inm_link_retries_total{level=\"%s\"} %llu\n", inm_level_name(level),
                 (unsigned long long)retries[level]);
     }
     fprintf(out, "# TYPE inm_link_crc_errors counter\n# HELP inm_link_crc_errors Packets with a "
-            "wrong CRC\n");
+                 "wrong CRC\n");
     for (level = INM_LEVEL_BOTTOM_EDGE; level < INM_LEVEL_NUM; level++) {
         fprintf(out, "inm_link_crc_errors_total{level=\"%s\"} %llu\n", inm_level_name(level),
                 (unsigned long long)crc[level]);
     }
-    fprintf(out, "# TYPE inm_ports_down gauge\n# HELP inm_ports_down Ports whose link is missing\n");
+    fprintf(out,
+            "# TYPE inm_ports_down gauge\n# HELP inm_ports_down Ports whose link is missing\n");
     for (level = INM_LEVEL_BOTTOM_EDGE; level < INM_LEVEL_NUM; level++) {
         fprintf(out, "inm_ports_down{level=\"%s\"} %llu\n", inm_level_name(level),
                 (unsigned long long)down[level]);
@@ -107,8 +108,8 @@ char *metrics_text(struct inmd *d, size_t *len)
     pthread_mutex_unlock(&d->lock);
     for (i = 0; i < sizeof(list) / sizeof(list[0]); i++) {
         fprintf(out, "# TYPE %s %s\n# HELP %s %s\n%s%s %.17g\n", list[i].name, list[i].type,
-                list[i].name, list[i].help, list[i].name,
-                list[i].type[0] == 'c' ? "_total" : "", list[i].value);
+                list[i].name, list[i].help, list[i].name, list[i].type[0] == 'c' ? "_total" : "",
+                list[i].value);
     }
     fprintf(out, "# TYPE inm_alarms gauge\n# HELP inm_alarms Active alarms\n");
     for (i = 0; i < 4; i++) {

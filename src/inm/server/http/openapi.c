@@ -9,14 +9,21 @@ static const char head[] =
     "  title: openglex in-band network management\n"
     "  version: \"1\"\n"
     "  description: >\n"
-    "    The interface of inmd; \"inmd --openapi\" prints this file. Over the Unix socket, root and the\n"
-    "    user of inmd are administrators. Over TCP a session is needed: POST /api/v1/login sets the\n"
+    "    The interface of inmd; \"inmd --openapi\" prints this file. Over the Unix socket, root "
+    "and the\n"
+    "    user of inmd are administrators. Over TCP a session is needed: POST /api/v1/login sets "
+    "the\n"
     "    cookie inm_session. Its reply has the CSRF token, which every POST bears in the header\n"
-    "    X-CSRF-Token. Chips and ports have the names of docs/inm.md, such as r12f3n5 and r12f3n5:7.\n"
-    "    Errors have a body {\"error\": \"...\"}. 400: a wrong, unknown or missing argument. 401: no\n"
-    "    session. 403: role or token. 404: the thing does not exist. 409: a long operation is running,\n"
-    "    or the network has changed. 413: the body is too long. 421: the Host header is not allowed.\n"
-    "    422: the chip refuses. 429: too many requests or tries. 502: no network. 504: the chip does\n"
+    "    X-CSRF-Token. Chips and ports have the names of docs/inm.md, such as r12f3n5 and "
+    "r12f3n5:7.\n"
+    "    Errors have a body {\"error\": \"...\"}. 400: a wrong, unknown or missing argument. 401: "
+    "no\n"
+    "    session. 403: role or token. 404: the thing does not exist. 409: a long operation is "
+    "running,\n"
+    "    or the network has changed. 413: the body is too long. 421: the Host header is not "
+    "allowed.\n"
+    "    422: the chip refuses. 429: too many requests or tries. 502: no network. 504: the chip "
+    "does\n"
     "    not answer. HEAD is allowed wherever GET is.\n"
     "paths:\n";
 
@@ -27,8 +34,8 @@ static void print_words(FILE *out, const char *words)
     fputs("{type: string, enum: [", out);
     while (p != NULL) {
         end = strchr(p, '|');
-        fprintf(out, "%s\"%.*s\"", p == words ? "" : ", ", (int)(end != NULL ? end - p : (long)strlen(p)),
-                p);
+        fprintf(out, "%s\"%.*s\"", p == words ? "" : ", ",
+                (int)(end != NULL ? end - p : (long)strlen(p)), p);
         p = end != NULL ? end + 1 : NULL;
     }
     fputs("]}", out);
@@ -46,14 +53,19 @@ static void print_schema(FILE *out, const struct param *p)
     case PARAM_TEXT:
         fprintf(out, "{type: string, minLength: %.0f, maxLength: %.0f}", p->min, p->max);
         break;
-    case PARAM_WORD: print_words(out, p->words); break;
-    case PARAM_NUMBER: fputs("{type: string, pattern: '^(0x[0-9a-fA-F]{1,16}|[0-9]{1,20})$'}", out);
+    case PARAM_WORD:
+        print_words(out, p->words);
+        break;
+    case PARAM_NUMBER:
+        fputs("{type: string, pattern: '^(0x[0-9a-fA-F]{1,16}|[0-9]{1,20})$'}", out);
         break;
     case PARAM_HEX:
-        fprintf(out, "{type: string, pattern: '^([0-9a-fA-F]{2})*$', minLength: %.0f, maxLength: %.0f}",
+        fprintf(out,
+                "{type: string, pattern: '^([0-9a-fA-F]{2})*$', minLength: %.0f, maxLength: %.0f}",
                 p->min * 2, p->max * 2);
         break;
-    default: fputs("{type: object}", out);
+    default:
+        fputs("{type: object}", out);
     }
 }
 
@@ -61,8 +73,10 @@ static void print_query(FILE *out, const struct param *p)
 {
     fputs("      parameters:\n", out);
     for (; p->kind != PARAM_END; p++) {
-        fprintf(out, "        - name: %s\n          in: query\n          required: %s\n          schema: ",
-                p->name, p->required ? "true" : "false");
+        fprintf(
+            out,
+            "        - name: %s\n          in: query\n          required: %s\n          schema: ",
+            p->name, p->required ? "true" : "false");
         print_schema(out, p);
         fputc('\n', out);
         if (p->help != NULL) {
@@ -77,7 +91,8 @@ static void print_body(FILE *out, const struct param *params)
     bool first = true;
 
     fputs("      requestBody:\n        content:\n          application/json:\n            schema:\n"
-          "              type: object\n              additionalProperties: false\n", out);
+          "              type: object\n              additionalProperties: false\n",
+          out);
     for (p = params; p->kind != PARAM_END; p++) {
         if (p->required) {
             fprintf(out, "%s%s", first ? "              required: [" : ", ", p->name);
@@ -97,8 +112,9 @@ static void print_call(FILE *out, const struct api *a)
     bool get = strcmp(a->method, "GET") == 0;
 
     fprintf(out, "    %s:\n      summary: \"%s\"\n      description: \"Role: %s.%s%s%s\"\n",
-            get ? "get" : "post", a->summary, auth_role_name(a->role), a->reply != NULL ? " Reply: " : "",
-            a->reply != NULL ? a->reply : "", a->reply != NULL ? "." : "");
+            get ? "get" : "post", a->summary, auth_role_name(a->role),
+            a->reply != NULL ? " Reply: " : "", a->reply != NULL ? a->reply : "",
+            a->reply != NULL ? "." : "");
     if (a->params != NULL && get) {
         print_query(out, a->params);
     } else if (a->params != NULL) {
@@ -108,7 +124,8 @@ static void print_call(FILE *out, const struct api *a)
         fputs("      security:\n        - session: []\n", out);
     }
     fputs("      responses:\n        \"200\": {description: done}\n"
-          "        default: {description: \"see info\"}\n", out);
+          "        default: {description: \"see info\"}\n",
+          out);
 }
 
 void api_describe(FILE *out)
@@ -130,5 +147,6 @@ void api_describe(FILE *out)
         }
     }
     fputs("components:\n  securitySchemes:\n"
-          "    session: {type: apiKey, in: cookie, name: inm_session}\n", out);
+          "    session: {type: apiKey, in: cookie, name: inm_session}\n",
+          out);
 }

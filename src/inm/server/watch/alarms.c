@@ -48,10 +48,13 @@ static void add(struct list *l, unsigned cause, uint32_t object, uint32_t chip, 
         l->alarms = more;
         l->room = l->room * 2 + 64;
     }
-    l->alarms[l->num++] = (struct inm_alarm){
-        .key = alarm_key(cause, object), .cause = (uint8_t)cause,
-        .severity = (uint8_t)alarm_severity(cause), .chip = chip, .port = port, .other = other,
-        .folded = 1};
+    l->alarms[l->num++] = (struct inm_alarm){.key = alarm_key(cause, object),
+                                             .cause = (uint8_t)cause,
+                                             .severity = (uint8_t)alarm_severity(cause),
+                                             .chip = chip,
+                                             .port = port,
+                                             .other = other,
+                                             .folded = 1};
     l->of_cause[cause]++;
 }
 
@@ -70,9 +73,9 @@ static uint32_t part_of(const struct inmd *d, uint32_t chip, unsigned kind)
 {
     uint32_t chips = inm_topo_chips(d->topo);
 
-    return kind == 0 ? chip
-           : kind == 1 ? chips + d->topo->chips[chip].board
-                       : chips + d->topo->num_boards + inm_chip_cabinet(d->topo, chip);
+    return kind == 0 ? chip :
+           kind == 1 ? chips + d->topo->chips[chip].board :
+                       chips + d->topo->num_boards + inm_chip_cabinet(d->topo, chip);
 }
 
 static bool count_parts(const struct inmd *d, struct fold *f)
@@ -238,9 +241,11 @@ static void network_alarm(struct inmd *d, struct list *l)
     enum inm_network network = net_alive(d->net) ? d->network : NETWORK_GONE;
 
     if (network != NETWORK_OK) {
-        add(l, network == NETWORK_GONE ? CAUSE_NETWORK_GONE
-               : network == NETWORK_NO_LINK ? CAUSE_NO_LINK : CAUSE_WRONG_TOPOLOGY, 0, INM_NONE,
-            INM_NONE, INM_NONE);
+        add(l,
+            network == NETWORK_GONE    ? CAUSE_NETWORK_GONE :
+            network == NETWORK_NO_LINK ? CAUSE_NO_LINK :
+                                         CAUSE_WRONG_TOPOLOGY,
+            0, INM_NONE, INM_NONE, INM_NONE);
     }
 }
 
@@ -281,7 +286,8 @@ static void tidy(struct list *l)
         struct inm_alarm *a = &l->alarms[i];
 
         if ((a->cause == CAUSE_RETRIES || a->cause == CAUSE_HOT || a->cause == CAUSE_NARROW ||
-             a->cause == CAUSE_MISWIRED) && l->of_cause[a->cause] > MAX_OF_A_KIND) {
+             a->cause == CAUSE_MISWIRED) &&
+            l->of_cause[a->cause] > MAX_OF_A_KIND) {
             a->key = alarm_key(a->cause, 0xffffffffu);
             a->chip = a->port = a->other = INM_NONE;
         }
@@ -306,8 +312,9 @@ static void raise_alarm(struct inmd *d, struct inm_alarm *a, double now)
     a->raised = now;
     alarm_text(d, a, place, sizeof(place), text, sizeof(text));
     a->id = history_alarm_raised(d->history, a, place, text);
-    history_log(d->history, &(struct log_entry){.kind = "raised", .severity = a->severity,
-                                                .place = place, .text = text});
+    history_log(d->history,
+                &(struct log_entry){
+                    .kind = "raised", .severity = a->severity, .place = place, .text = text});
     inm_log(a->severity >= SEVERITY_MAJOR ? LOG_WARNING : LOG_NOTICE, "alarm %s at %s: %s",
             alarm_cause(a->cause), place, text);
 }
@@ -318,8 +325,9 @@ static void clear_alarm(struct inmd *d, const struct inm_alarm *a, double now)
 
     alarm_text(d, a, place, sizeof(place), text, sizeof(text));
     history_alarm_cleared(d->history, a->id, now);
-    history_log(d->history, &(struct log_entry){.kind = "cleared", .severity = a->severity,
-                                                .place = place, .text = text});
+    history_log(d->history,
+                &(struct log_entry){
+                    .kind = "cleared", .severity = a->severity, .place = place, .text = text});
     inm_log(LOG_NOTICE, "cleared %s at %s", alarm_cause(a->cause), place);
 }
 
@@ -388,13 +396,15 @@ void alarms_restore(struct inmd *d)
             (a->chip != INM_NONE && a->chip >= inm_topo_chips(d->topo)) ||
             (a->port != INM_NONE && a->port >= inm_topo_ports(d->topo)) ||
             (!server_alarm && a->other != INM_NONE && a->other >= inm_topo_ports(d->topo)) ||
-            (a->cause == CAUSE_SWAPPED && (a->port == INM_NONE || a->other == INM_NONE ||
-                                           d->topo->peer[a->port] == INM_NONE ||
-                                           d->topo->peer[a->other] == INM_NONE))) {
+            (a->cause == CAUSE_SWAPPED &&
+             (a->port == INM_NONE || a->other == INM_NONE || d->topo->peer[a->port] == INM_NONE ||
+              d->topo->peer[a->other] == INM_NONE))) {
             history_alarm_cleared(d->history, a->id, now_seconds());
-            history_log(d->history, &(struct log_entry){
-                .kind = "cleared", .severity = a->severity & 3,
-                .text = "an alarm of the last run is not about this topology"});
+            history_log(
+                d->history,
+                &(struct log_entry){.kind = "cleared",
+                                    .severity = a->severity & 3,
+                                    .text = "an alarm of the last run is not about this topology"});
         } else {
             d->alarms[d->num_alarms++] = *a;
         }
@@ -406,17 +416,21 @@ void chip_letters(const struct inmd *d, char *letters)
     uint32_t chips = inm_topo_chips(d->topo), i, k;
 
     for (i = 0; i < chips; i++) {
-        letters[i] = d->network != NETWORK_OK ? 'u' : d->gone[i] ? 'p' : !d->found.seen[i] ? 'x' : d->status.mute[i] ? 'm'
-                     : d->status.hot[i] ? 'h' : '.';
+        letters[i] = d->network != NETWORK_OK ? 'u' :
+                     d->gone[i]               ? 'p' :
+                     !d->found.seen[i]        ? 'x' :
+                     d->status.mute[i]        ? 'm' :
+                     d->status.hot[i]         ? 'h' :
+                                                '.';
     }
     letters[chips] = '\0';
     for (k = 0; k < d->num_alarms; k++) {
         const struct inm_alarm *a = &d->alarms[k];
 
         for (i = 0; a->cause <= CAUSE_SWITCH_DEAD && i < chips; i++) {
-            if (a->cause == CAUSE_SWITCH_DEAD
-                    ? d->topo->chips[i].board == d->topo->chips[a->chip].board
-                    : inm_chip_cabinet(d->topo, i) == inm_chip_cabinet(d->topo, a->chip)) {
+            if (a->cause == CAUSE_SWITCH_DEAD ?
+                    d->topo->chips[i].board == d->topo->chips[a->chip].board :
+                    inm_chip_cabinet(d->topo, i) == inm_chip_cabinet(d->topo, a->chip)) {
                 letters[i] = 'x';
             }
         }
@@ -495,13 +509,19 @@ void alarm_text(const struct inmd *d, const struct inm_alarm *a, char *place, si
         snprintf(text, size, "no link leads out of switch %s any more: no power?",
                  inm_board_name(d->topo, a->chip, name));
         break;
-    case CAUSE_CHIP_DEAD: snprintf(text, size, "all links of the chip are down (%s)", where); break;
+    case CAUSE_CHIP_DEAD:
+        snprintf(text, size, "all links of the chip are down (%s)", where);
+        break;
     case CAUSE_LINK_DOWN:
         snprintf(text, size, "the link is down: broken or missing fibre (%s, port %u)", where,
                  a->port != INM_NONE ? inm_topo_port_index(d->topo, a->port) : 0);
         break;
-    case CAUSE_SWAPPED: swap_text(d, a, text, size); break;
-    case CAUSE_MISWIRED: snprintf(text, size, "wired to the wrong port (%s)", where); break;
+    case CAUSE_SWAPPED:
+        swap_text(d, a, text, size);
+        break;
+    case CAUSE_MISWIRED:
+        snprintf(text, size, "wired to the wrong port (%s)", where);
+        break;
     case CAUSE_NO_ANSWER:
         snprintf(text, size, "the chip has links and does not answer (%s)", where);
         break;
@@ -514,29 +534,44 @@ void alarm_text(const struct inmd *d, const struct inm_alarm *a, char *place, si
         }
         break;
     case CAUSE_RETRIES:
-        snprintf(text, size, a->chip == INM_NONE ? "retries rise at many ports"
-                                                 : "the link's retries rise (%s)", where);
+        snprintf(text, size,
+                 a->chip == INM_NONE ? "retries rise at many ports" :
+                                       "the link's retries rise (%s)",
+                 where);
         break;
-    case CAUSE_FLAPPING: snprintf(text, size, "the link goes down and up (%s)", where); break;
-    case CAUSE_NARROW: snprintf(text, size, "the link runs with fewer lanes (%s)", where); break;
+    case CAUSE_FLAPPING:
+        snprintf(text, size, "the link goes down and up (%s)", where);
+        break;
+    case CAUSE_NARROW:
+        snprintf(text, size, "the link runs with fewer lanes (%s)", where);
+        break;
     case CAUSE_SERVER_DEAD:
         snprintf(text, size, "the management server does not answer%s",
-                 a->other < d->config.num_peers && d->peers[a->other].taken
-                     ? "; this server has taken its region over" : "");
+                 a->other < d->config.num_peers && d->peers[a->other].taken ?
+                     "; this server has taken its region over" :
+                     "");
         break;
     case CAUSE_NETWORK_GONE:
         snprintf(text, size, "this host's NIC does not answer; the server tries again");
         break;
     case CAUSE_NO_LINK:
-        snprintf(text, size, "this host's NIC has no link to a router: is the router or the cable "
+        snprintf(text, size,
+                 "this host's NIC has no link to a router: is the router or the cable "
                  "dead? The server tries again");
         break;
     case CAUSE_WRONG_TOPOLOGY:
-        snprintf(text, size, "the chips that were found are not those of topology %s; the command "
-                 "\"inm differences\" lists them", d->topo->name);
+        snprintf(text, size,
+                 "the chips that were found are not those of topology %s; the command "
+                 "\"inm differences\" lists them",
+                 d->topo->name);
         break;
-    case CAUSE_UNKNOWN_CHIP: snprintf(text, size, "chips that the topology does not have"); break;
-    case CAUSE_BIST: snprintf(text, size, "the link's test found wrong bits (%s)", where); break;
-    default: snprintf(text, size, "unknown");
+    case CAUSE_UNKNOWN_CHIP:
+        snprintf(text, size, "chips that the topology does not have");
+        break;
+    case CAUSE_BIST:
+        snprintf(text, size, "the link's test found wrong bits (%s)", where);
+        break;
+    default:
+        snprintf(text, size, "unknown");
     }
 }

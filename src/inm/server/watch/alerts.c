@@ -17,16 +17,16 @@
 struct sent {
     uint32_t rule;
     uint64_t alarm;
-    double   when; /* of the last sending */
-    char     name[32], severity[16], place[160], text[256];
-    double   raised;
-    bool     active; /* found in the present round */
+    double when; /* of the last sending */
+    char name[32], severity[16], place[160], text[256];
+    double raised;
+    bool active; /* found in the present round */
 };
 
 struct alerts {
     struct sent *sent;
     uint32_t num_sent, room;
-    double   not_before[INM_MAX_ALERTS]; /* by rule: after a failure */
+    double not_before[INM_MAX_ALERTS]; /* by rule: after a failure */
     struct inm_silence silences[MAX_SILENCES];
     uint32_t num_silences, next_silence;
 };
@@ -79,7 +79,8 @@ static void restore_silences(struct inmd *d)
     if (text != NULL && history_get_setting(d->history, "silences", text, 65536)) {
         list = json_tokener_parse(text);
         for (i = 0; json_object_is_type(list, json_type_array) &&
-                    i < json_object_array_length(list) && i < MAX_SILENCES; i++) {
+                    i < json_object_array_length(list) && i < MAX_SILENCES;
+             i++) {
             o = json_object_array_get_idx(list, i);
             if (json_object_object_get_ex(o, "until", &until)) {
                 add_silence(d->alerts, member(o, "place"), json_object_get_double(until),
@@ -93,8 +94,7 @@ static void restore_silences(struct inmd *d)
 
 static void remove_silence(struct alerts *a, uint32_t i)
 {
-    memmove(&a->silences[i], &a->silences[i + 1],
-            (--a->num_silences - i) * sizeof(a->silences[0]));
+    memmove(&a->silences[i], &a->silences[i + 1], (--a->num_silences - i) * sizeof(a->silences[0]));
 }
 
 uint32_t alerts_silence(struct inmd *d, const char *place, double until, const char *user,
@@ -191,8 +191,8 @@ static void collect(struct inmd *d, uint32_t rule, double now, struct message *f
 
     for (i = 0; i < d->num_alarms; i++) {
         const struct inm_alarm *a = &d->alarms[i];
-        struct sent new = {.rule = rule, .alarm = a->id, .when = now, .raised = a->raised,
-                           .active = true};
+        struct sent new = {
+            .rule = rule, .alarm = a->id, .when = now, .raised = a->raised, .active = true};
         struct sent *old = find_sent(d->alerts, rule, a->id);
 
         if (old != NULL) {
@@ -204,8 +204,8 @@ static void collect(struct inmd *d, uint32_t rule, double now, struct message *f
             !place_matches(new.place, c->place) || alerts_silenced(d, new.place)) {
             continue;
         }
-        if (old != NULL && (c->repeat_s == 0 || now - old->when < c->repeat_s ||
-                            a->acknowledged[0] != '\0')) {
+        if (old != NULL &&
+            (c->repeat_s == 0 || now - old->when < c->repeat_s || a->acknowledged[0] != '\0')) {
             continue;
         }
         snprintf(new.name, sizeof(new.name), "%s", alarm_cause(a->cause));
@@ -504,7 +504,8 @@ static void restore_sent(struct inmd *d)
         for (line = strtok_r(text, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest)) {
             memset(&s, 0, sizeof(s));
             if (sscanf(line, "%31[^\t]\t%llu\t%lf\t%lf\t%31[^\t]\t%15[^\t]\t%159[^\t]\t%255[^\t]",
-                       rule, &alarm, &s.when, &s.raised, s.name, s.severity, s.place, s.text) == 8 &&
+                       rule, &alarm, &s.when, &s.raised, s.name, s.severity, s.place,
+                       s.text) == 8 &&
                 rule_of(d, rule) < d->config.num_alerts) {
                 s.rule = rule_of(d, rule);
                 s.alarm = alarm;

@@ -24,9 +24,11 @@ static bool known_part(sqlite3_stmt *find, const char *name, int64_t *serial, in
 static void describe(char *text, size_t size, int64_t serial, int64_t firmware, int64_t old_serial,
                      int64_t old_firmware)
 {
-    snprintf(text, size, "%s: serial number %lld, was %lld; firmware %lld.%lld.%lld, was "
-             "%lld.%lld.%lld", serial != old_serial ? "another part" : "other firmware",
-             (long long)serial, (long long)old_serial, (long long)(firmware >> 32),
+    snprintf(text, size,
+             "%s: serial number %lld, was %lld; firmware %lld.%lld.%lld, was "
+             "%lld.%lld.%lld",
+             serial != old_serial ? "another part" : "other firmware", (long long)serial,
+             (long long)old_serial, (long long)(firmware >> 32),
              (long long)(firmware >> 16 & 0xffff), (long long)(firmware & 0xffff),
              (long long)(old_firmware >> 32), (long long)(old_firmware >> 16 & 0xffff),
              (long long)(old_firmware & 0xffff));
@@ -53,8 +55,10 @@ static void record(struct inmd *d, const struct many *m)
     uint32_t num_changes = changes == NULL ? MAX_CHANGES : 0, i;
 
     history_lock(d->history);
-    if (sqlite3_prepare_v2(db, "SELECT serial, firmware FROM parts WHERE chip = ? ORDER BY last_seen"
-                           " DESC LIMIT 1", -1, &find, NULL) != SQLITE_OK ||
+    if (sqlite3_prepare_v2(db,
+                           "SELECT serial, firmware FROM parts WHERE chip = ? ORDER BY last_seen"
+                           " DESC LIMIT 1",
+                           -1, &find, NULL) != SQLITE_OK ||
         sqlite3_prepare_v2(db, insert_sql, -1, &insert, NULL) != SQLITE_OK) {
         inm_log(LOG_ERR, "database: %s", sqlite3_errmsg(db));
         sqlite3_finalize(find);
@@ -95,8 +99,9 @@ static void record(struct inmd *d, const struct many *m)
     sqlite3_finalize(insert);
     history_unlock(d->history);
     for (i = 0; changes != NULL && i < num_changes; i++) {
-        history_log(d->history, &(struct log_entry){.kind = "part", .place = changes[i].name,
-                                                    .text = changes[i].text});
+        history_log(
+            d->history,
+            &(struct log_entry){.kind = "part", .place = changes[i].name, .text = changes[i].text});
     }
     free(changes);
 }

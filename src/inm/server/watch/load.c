@@ -52,8 +52,10 @@ static bool parse_job(const struct inmd *d, struct inm_job *job, char *error, si
     snprintf(text, sizeof(text), "%s", job->hosts);
     for (range = strtok_r(text, ",", &rest); range != NULL; range = strtok_r(NULL, ",", &rest)) {
         if (!add_range(d, range, job)) {
-            snprintf(error, size, "\"%.60s\" is no host and no range of hosts, such as "
-                     "r0f0h0-r0f0h31", range);
+            snprintf(error, size,
+                     "\"%.60s\" is no host and no range of hosts, such as "
+                     "r0f0h0-r0f0h31",
+                     range);
             free(job->member);
             return false;
         }
@@ -259,8 +261,8 @@ static void list_ports(struct inmd *d, struct many *m, uint32_t *ports)
             req = many_add(d, m, chip, GLEX_MGMT_REG_READ_REQ);
             req->count = 2;
             req->addr[0] = (uint16_t)(REG_PORT(i) + PORT_TX_FLITS);
-            req->addr[1] = (uint16_t)(REG_PORT(i) + (to_nic(d, port) ? PORT_RX_FLITS
-                                                                     : PORT_TX_WAITS));
+            req->addr[1] =
+                (uint16_t)(REG_PORT(i) + (to_nic(d, port) ? PORT_RX_FLITS : PORT_TX_WAITS));
         }
     }
 }
@@ -330,8 +332,8 @@ void load_of_job(const struct inmd *d, const struct inm_job *job, struct load_su
 
     memset(sum, 0, sizeof(*sum));
     for (nic = 0; nic < d->topo->num_nic; nic++) {
-        port = job->member[nic] ? d->found.peer[inm_topo_port(d->topo, d->topo->num_nrc + nic, 0)]
-                                : INM_NONE;
+        port = job->member[nic] ? d->found.peer[inm_topo_port(d->topo, d->topo->num_nrc + nic, 0)] :
+                                  INM_NONE;
         if (port < nrc_ports(d)) {
             add_link(sum, d->load->use[port], 0);
             add_link(sum, d->load->in[port], 0);

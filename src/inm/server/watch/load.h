@@ -22,9 +22,9 @@ struct inm_job {
  */
 struct load {
     uint64_t *flits, *second; /* counters at the last poll; second: flits that wait, or arrive */
-    float    *use, *wait, *in; /* by port of an NRC; -1: not known */
-    double   counted;         /* time of the counters */
-    double   when, seconds;   /* of the last result; seconds 0: none yet */
+    float *use, *wait, *in;   /* by port of an NRC; -1: not known */
+    double counted;           /* time of the counters */
+    double when, seconds;     /* of the last result; seconds 0: none yet */
     struct inm_job jobs[MAX_JOBS];
     uint32_t num_jobs;
 };
@@ -42,7 +42,7 @@ bool load_delete_job(struct inmd *d, const char *name);
 /* The load of several links. */
 struct load_sum {
     uint32_t links;
-    double   mean, most, wait; /* wait: of the link that waits most */
+    double mean, most, wait; /* wait: of the link that waits most */
 };
 
 /** With the lock held: the links that leave a level upwards or downwards. */

@@ -65,8 +65,10 @@ static void took_over(struct inmd *d, uint32_t i)
     inm_log(LOG_WARNING, "server %s is dead: taking over cabinets %u to %u", peer->name,
             peer->first_cabinet, peer->last_cabinet);
     push_config(d, peer->first_cabinet, peer->last_cabinet);
-    history_log(d->history, &(struct log_entry){.kind = "change", .severity = SEVERITY_MAJOR,
-                                                .user = "inmd", .place = peer->name,
+    history_log(d->history, &(struct log_entry){.kind = "change",
+                                                .severity = SEVERITY_MAJOR,
+                                                .user = "inmd",
+                                                .place = peer->name,
                                                 .text = "takes over the region of this server"});
 }
 

@@ -107,7 +107,8 @@ static bool unpack(const struct inmd *d, sqlite3_stmt *stmt, struct snapshot *s)
 
     s->time = sqlite3_column_double(stmt, 0);
     return uncompress(s->bytes, &len, sqlite3_column_blob(stmt, 1),
-                      (uLong)sqlite3_column_bytes(stmt, 1)) == Z_OK && len == sizes(d, s);
+                      (uLong)sqlite3_column_bytes(stmt, 1)) == Z_OK &&
+           len == sizes(d, s);
 }
 
 bool snapshot_read(struct inmd *d, double time, struct snapshot *s)
@@ -119,8 +120,10 @@ bool snapshot_read(struct inmd *d, double time, struct snapshot *s)
         return false;
     }
     history_lock(d->history);
-    if (sqlite3_prepare_v2(history_db(d->history), "SELECT time, data FROM snapshots WHERE time <= ?"
-                           " ORDER BY time DESC LIMIT 1", -1, &stmt, NULL) == SQLITE_OK) {
+    if (sqlite3_prepare_v2(history_db(d->history),
+                           "SELECT time, data FROM snapshots WHERE time <= ?"
+                           " ORDER BY time DESC LIMIT 1",
+                           -1, &stmt, NULL) == SQLITE_OK) {
         sqlite3_bind_double(stmt, 1, time);
         ok = sqlite3_step(stmt) == SQLITE_ROW && unpack(d, stmt, s);
         sqlite3_finalize(stmt);
@@ -162,8 +165,10 @@ void snapshot_each(struct inmd *d, double from, uint32_t max,
         return;
     }
     history_lock(d->history);
-    if (sqlite3_prepare_v2(history_db(d->history), "SELECT time, data FROM snapshots WHERE time >= ?"
-                           " ORDER BY time", -1, &stmt, NULL) == SQLITE_OK) {
+    if (sqlite3_prepare_v2(history_db(d->history),
+                           "SELECT time, data FROM snapshots WHERE time >= ?"
+                           " ORDER BY time",
+                           -1, &stmt, NULL) == SQLITE_OK) {
         sqlite3_bind_double(stmt, 1, from);
         while (sqlite3_step(stmt) == SQLITE_ROW) {
             if (n++ % every == 0 && unpack(d, stmt, &s)) {
@@ -193,10 +198,11 @@ void snapshot_thin(struct inmd *d)
 
     history_lock(d->history);
     for (i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
-        sqlite3_snprintf(sizeof(sql), sql,
-                         "DELETE FROM snapshots WHERE time < %f AND time > %f AND time NOT IN (SELECT"
-                         " min(time) FROM snapshots GROUP BY CAST(time / %f AS INTEGER))",
-                         now - steps[i].older, now - steps[i].younger, steps[i].every);
+        sqlite3_snprintf(
+            sizeof(sql), sql,
+            "DELETE FROM snapshots WHERE time < %f AND time > %f AND time NOT IN (SELECT"
+            " min(time) FROM snapshots GROUP BY CAST(time / %f AS INTEGER))",
+            now - steps[i].older, now - steps[i].younger, steps[i].every);
         sqlite3_exec(history_db(d->history), sql, NULL, NULL, NULL);
     }
     sqlite3_snprintf(sizeof(sql), sql, "DELETE FROM snapshots WHERE time < %f",

@@ -9,13 +9,13 @@
 
 /* One moment, unpacked. Arrays are by chip, by NRC, or by port of an NRC. */
 struct snapshot {
-    double   time;
-    uint8_t  *letters;     /* by chip: see chip_letters() */
-    uint8_t  *temperature; /* by NRC, degrees Celsius */
-    uint8_t  *retries;     /* by NRC, since the poll before; 255: or more */
-    uint8_t  *crc_errors;  /* the same */
-    uint8_t  *use;         /* by port: percent of the capacity */
-    uint8_t  *bytes;       /* all of them, allocated */
+    double time;
+    uint8_t *letters;     /* by chip: see chip_letters() */
+    uint8_t *temperature; /* by NRC, degrees Celsius */
+    uint8_t *retries;     /* by NRC, since the poll before; 255: or more */
+    uint8_t *crc_errors;  /* the same */
+    uint8_t *use;         /* by port: percent of the capacity */
+    uint8_t *bytes;       /* all of them, allocated */
 };
 
 /** Stores the present state, at most every ten seconds. */

@@ -29,10 +29,9 @@ bool status_init(struct inmd *d)
     d->events = calloc(INM_EVENTS, sizeof(*d->events));
     d->gone = calloc(chips, 1);
     d->cut = calloc(ports, 1);
-    return d->gone && d->cut && s->down && s->lanes && s->hot && s->mute && s->temperature && s->flaps &&
-           s->flap_time && s->retry_time && s->retries && s->retry_delta && s->bist_errors &&
-           s->crc_errors && s->crc_delta &&
-           s->seq && d->events;
+    return d->gone && d->cut && s->down && s->lanes && s->hot && s->mute && s->temperature &&
+           s->flaps && s->flap_time && s->retry_time && s->retries && s->retry_delta &&
+           s->bist_errors && s->crc_errors && s->crc_delta && s->seq && d->events;
 }
 
 void status_free(struct inmd *d)
@@ -66,8 +65,12 @@ static void add_event(struct inmd *d, unsigned event, unsigned severity, uint32_
 {
     struct inm_event *e = &d->events[d->next_event % INM_EVENTS];
 
-    *e = (struct inm_event){.id = d->next_event, .time = now_seconds(), .event = (uint8_t)event,
-                            .severity = (uint8_t)severity, .chip = chip, .port = port,
+    *e = (struct inm_event){.id = d->next_event,
+                            .time = now_seconds(),
+                            .event = (uint8_t)event,
+                            .severity = (uint8_t)severity,
+                            .chip = chip,
+                            .port = port,
                             .value = value};
     d->next_event++;
     history_event(d->history, e);
@@ -167,8 +170,8 @@ static void status_from_found(struct inmd *d)
         d->status.mute[chip] = f->seen[chip] && !f->answers[chip];
         for (i = 0; i < INM_NRC_PORTS; i++) {
             port = inm_topo_port(d->topo, chip, i);
-            d->status.down[port] = f->answers[chip] && d->topo->peer[port] != INM_NONE &&
-                                   f->peer[port] == INM_NONE;
+            d->status.down[port] =
+                f->answers[chip] && d->topo->peer[port] != INM_NONE && f->peer[port] == INM_NONE;
         }
     }
     for (; chip < inm_topo_chips(d->topo); chip++) {
@@ -179,9 +182,9 @@ static void status_from_found(struct inmd *d)
 
 /* ---- discovery ------------------------------------------------------------------------------- */
 
-static const char *const network_names[] = {
-    "ok", "this host's NIC does not answer", "this host's NIC has no link to a router",
-    "the network is not the one of the topology"};
+static const char *const network_names[] = {"ok", "this host's NIC does not answer",
+                                            "this host's NIC has no link to a router",
+                                            "the network is not the one of the topology"};
 
 /* Logs a discovery whose result differs from the one before it, or from the topology. */
 static void log_discovery(struct inmd *d, enum inm_network network, enum inm_network before,
@@ -197,10 +200,11 @@ static void log_discovery(struct inmd *d, enum inm_network network, enum inm_net
     if (network != NETWORK_OK && network != NETWORK_WRONG_TOPOLOGY) {
         snprintf(text, sizeof(text), "no discovery: %s", network_names[network]);
     } else {
-        snprintf(text, sizeof(text), "found %u of %u NRCs, %u of %u NICs, %u of %u links; %u links "
-                 "are missing, %u are not in the topology, %u chips are unknown", f->num_nrc,
-                 d->topo->num_nrc, f->num_nic, d->topo->num_nic, f->num_links, d->topo->num_links,
-                 f->num_missing, f->num_differ, f->num_unknown);
+        snprintf(text, sizeof(text),
+                 "found %u of %u NRCs, %u of %u NICs, %u of %u links; %u links "
+                 "are missing, %u are not in the topology, %u chips are unknown",
+                 f->num_nrc, d->topo->num_nrc, f->num_nic, d->topo->num_nic, f->num_links,
+                 d->topo->num_links, f->num_missing, f->num_differ, f->num_unknown);
         if (network == before && f->num_missing == old->num_missing &&
             f->num_differ == old->num_differ && f->num_unknown == old->num_unknown &&
             f->num_nrc == old->num_nrc && (!first || f->num_missing == 0)) {
@@ -209,10 +213,12 @@ static void log_discovery(struct inmd *d, enum inm_network network, enum inm_net
     }
     inm_log(network == NETWORK_OK ? LOG_NOTICE : LOG_ERR, "%s", text);
     history_log(d->history, &(struct log_entry){
-        .kind = "discovery", .text = text,
-        .severity = network != NETWORK_OK ? SEVERITY_CRITICAL
-                    : f->num_missing + f->num_differ + f->num_unknown != 0 ? SEVERITY_WARNING
-                                                                          : SEVERITY_INFO});
+                                .kind = "discovery",
+                                .text = text,
+                                .severity = network != NETWORK_OK ? SEVERITY_CRITICAL :
+                                            f->num_missing + f->num_differ + f->num_unknown != 0 ?
+                                                                    SEVERITY_WARNING :
+                                                                    SEVERITY_INFO});
 }
 
 enum inm_network discover_all(struct inmd *d)
@@ -267,9 +273,9 @@ static void poll_take(struct inmd *d, const struct many *m)
             d->status.crc_delta[chip] = difference(heat->reg[1], d->status.crc_errors[chip]);
             d->status.crc_errors[chip] = heat->reg[1];
             d->status.temperature[chip] = (int32_t)(int64_t)heat->reg[0];
-            d->status.hot[chip] = d->status.temperature[chip] >
-                                  (int32_t)d->config.hot_limit * 1000 - (d->status.hot[chip] ? 2000
-                                                                                             : 0);
+            d->status.hot[chip] =
+                d->status.temperature[chip] >
+                (int32_t)d->config.hot_limit * 1000 - (d->status.hot[chip] ? 2000 : 0);
         }
         if (chip < d->topo->num_nrc) {
             /* A route that is about to be found again may be the reason for no answer. */

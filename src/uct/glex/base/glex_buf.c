@@ -58,7 +58,7 @@ void uct_glex_buf_region_release(uct_glex_buf_region_t *region)
 static ucs_status_t uct_glex_buf_chunk_alloc(ucs_mpool_t *mp, size_t *size_p, void **chunk_p)
 {
     uct_glex_buf_pool_t *pool = ucs_container_of(mp, uct_glex_buf_pool_t, mp);
-    size_t length             = ucs_align_up(pool->grow * pool->buf_size, ucs_get_page_size());
+    size_t length = ucs_align_up(pool->grow * pool->buf_size, ucs_get_page_size());
     uct_glex_buf_region_t *region;
     ucs_status_t status;
 
@@ -71,8 +71,8 @@ static ucs_status_t uct_glex_buf_chunk_alloc(ucs_mpool_t *mp, size_t *size_p, vo
     if (status != UCS_OK) {
         goto err_free;
     }
-    status = uct_glex_status(glex_register_mem(pool->nic, region->address, length, pool->mem_flags,
-                                               &region->mh));
+    status = uct_glex_status(
+        glex_register_mem(pool->nic, region->address, length, pool->mem_flags, &region->mh));
     if (status != UCS_OK) {
         ucs_error("glex: cannot register %zu bytes of %s: %s", length, ucs_mpool_name(mp),
                   ucs_status_string(status));
@@ -82,8 +82,8 @@ static ucs_status_t uct_glex_buf_chunk_alloc(ucs_mpool_t *mp, size_t *size_p, vo
     if (status != UCS_OK) {
         goto err_dereg;
     }
-    region->next      = pool->regions;
-    pool->regions     = region;
+    region->next = pool->regions;
+    pool->regions = region;
     pool->next_offset = 0;
     return UCS_OK;
 
@@ -101,39 +101,37 @@ err_free:
 static void uct_glex_buf_obj_init(ucs_mpool_t *mp, void *obj, void *chunk)
 {
     uct_glex_buf_pool_t *pool = ucs_container_of(mp, uct_glex_buf_pool_t, mp);
-    uct_glex_buf_t *buf       = obj;
+    uct_glex_buf_t *buf = obj;
 
     ucs_assert_always(pool->next_offset < pool->grow * pool->buf_size);
-    buf->ptr           = UCS_PTR_BYTE_OFFSET(pool->regions->address, pool->next_offset);
-    buf->mh            = pool->regions->mh;
-    buf->offset        = pool->next_offset;
-    buf->nic_memory    = pool->regions->nic_memory;
-    buf->region        = pool->regions;
+    buf->ptr = UCS_PTR_BYTE_OFFSET(pool->regions->address, pool->next_offset);
+    buf->mh = pool->regions->mh;
+    buf->offset = pool->next_offset;
+    buf->nic_memory = pool->regions->nic_memory;
+    buf->region = pool->regions;
     pool->next_offset += pool->buf_size;
 }
 
-static ucs_mpool_ops_t uct_glex_buf_mpool_ops = {
-    .chunk_alloc   = uct_glex_buf_chunk_alloc,
-    .chunk_release = ucs_mpool_chunk_free,
-    .obj_init      = uct_glex_buf_obj_init,
-    .obj_cleanup   = NULL,
-    .obj_str       = NULL
-};
+static ucs_mpool_ops_t uct_glex_buf_mpool_ops = {.chunk_alloc = uct_glex_buf_chunk_alloc,
+                                                 .chunk_release = ucs_mpool_chunk_free,
+                                                 .obj_init = uct_glex_buf_obj_init,
+                                                 .obj_cleanup = NULL,
+                                                 .obj_str = NULL};
 
 ucs_status_t uct_glex_buf_pool_init(uct_glex_buf_pool_t *pool, uct_glex_md_t *md,
                                     glex_ep_handle_t nic, int mem_flags, size_t buf_size,
                                     unsigned grow, unsigned max_bufs, const char *name)
 {
-    pool->md          = md;
-    pool->nic         = nic;
-    pool->mem_flags   = mem_flags;
-    pool->buf_size    = ucs_align_up_pow2(buf_size, 64);
-    pool->grow        = ucs_min(grow, max_bufs);
+    pool->md = md;
+    pool->nic = nic;
+    pool->mem_flags = mem_flags;
+    pool->buf_size = ucs_align_up_pow2(buf_size, 64);
+    pool->grow = ucs_min(grow, max_bufs);
     pool->next_offset = 0;
-    pool->regions     = NULL;
-    pool->share.max   = max_bufs;
-    pool->share.used  = 0;
-    return uct_glex_mpool_init(&pool->mp, sizeof(uct_glex_buf_t), sizeof(void*), pool->grow,
+    pool->regions = NULL;
+    pool->share.max = max_bufs;
+    pool->share.used = 0;
+    return uct_glex_mpool_init(&pool->mp, sizeof(uct_glex_buf_t), sizeof(void *), pool->grow,
                                UINT_MAX, &uct_glex_buf_mpool_ops, name);
 }
 
@@ -143,7 +141,7 @@ void uct_glex_buf_pool_cleanup(uct_glex_buf_pool_t *pool)
 
     uct_glex_mpool_cleanup(&pool->mp);
     while ((region = pool->regions) != NULL) {
-        pool->regions     = region->next;
+        pool->regions = region->next;
         region->is_orphan = 1;
         if (region->held == 0) {
             uct_glex_buf_region_destroy(region);

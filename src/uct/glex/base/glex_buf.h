@@ -15,33 +15,33 @@
 typedef struct uct_glex_buf_region uct_glex_buf_region_t;
 
 typedef struct uct_glex_buf {
-    void             *ptr;
-    glex_mem_handle_t mh;     /* at the pool's endpoint */
-    uint32_t          offset; /* in that registration */
-    int               nic_memory; /* peers can map it */
+    void *ptr;
+    glex_mem_handle_t mh; /* at the pool's endpoint */
+    uint32_t offset;      /* in that registration */
+    int nic_memory;       /* peers can map it */
     uct_glex_buf_region_t *region;
 } uct_glex_buf_t;
 
 /* A chunk's memory, in a list until the pool is destroyed, and longer while it is held */
 struct uct_glex_buf_region {
     uct_glex_buf_region_t *next;
-    glex_ep_handle_t       nic;        /* lives as long as the domain */
-    void                  *address;
-    glex_mem_handle_t      mh;
-    int                    nic_memory; /* allocated from the NIC, else from the heap */
-    unsigned               held;       /* by leases of peers that may still touch it */
-    int                    is_orphan;  /* its pool is destroyed */
+    glex_ep_handle_t nic; /* lives as long as the domain */
+    void *address;
+    glex_mem_handle_t mh;
+    int nic_memory; /* allocated from the NIC, else from the heap */
+    unsigned held;  /* by leases of peers that may still touch it */
+    int is_orphan;  /* its pool is destroyed */
 };
 
 typedef struct uct_glex_buf_pool {
-    ucs_mpool_t            mp;
-    uct_glex_md_t         *md;
-    glex_ep_handle_t       nic;
-    int                    mem_flags; /* GLEX_MEM_*, GLEX_EXT_MEM_* */
-    size_t                 buf_size;
-    unsigned               grow;
-    uint32_t               next_offset; /* of the next descriptor to be initialised */
-    uct_glex_share_t       share;
+    ucs_mpool_t mp;
+    uct_glex_md_t *md;
+    glex_ep_handle_t nic;
+    int mem_flags; /* GLEX_MEM_*, GLEX_EXT_MEM_* */
+    size_t buf_size;
+    unsigned grow;
+    uint32_t next_offset; /* of the next descriptor to be initialised */
+    uct_glex_share_t share;
     uct_glex_buf_region_t *regions;
 } uct_glex_buf_pool_t;
 
@@ -73,7 +73,7 @@ static inline ucs_status_t uct_glex_buf_get(uct_glex_buf_pool_t *pool, unsigned 
     if (ucs_unlikely(!uct_glex_share_allows(&pool->share, held))) {
         return UCS_ERR_NO_RESOURCE;
     }
-    *buf_p = (uct_glex_buf_t*)ucs_mpool_get_inline(&pool->mp);
+    *buf_p = (uct_glex_buf_t *)ucs_mpool_get_inline(&pool->mp);
     if (ucs_unlikely(*buf_p == NULL)) {
         return (pool->share.used > 0) ? UCS_ERR_NO_RESOURCE : UCS_ERR_NO_MEMORY;
     }
@@ -83,8 +83,7 @@ static inline ucs_status_t uct_glex_buf_get(uct_glex_buf_pool_t *pool, unsigned 
 
 static inline void uct_glex_buf_put(uct_glex_buf_t *buf)
 {
-    uct_glex_buf_pool_t *pool = ucs_container_of(ucs_mpool_obj_owner(buf), uct_glex_buf_pool_t,
-                                                 mp);
+    uct_glex_buf_pool_t *pool = ucs_container_of(ucs_mpool_obj_owner(buf), uct_glex_buf_pool_t, mp);
 
     --pool->share.used;
     ucs_mpool_put_inline(buf);

@@ -9,10 +9,7 @@
 #include <inttypes.h>
 
 static const char *uct_glex_channel_names[] = {
-    [UCT_GLEX_CHANNEL_ER]   = "er",
-    [UCT_GLEX_CHANNEL_SR]   = "sr",
-    [UCT_GLEX_CHANNEL_LAST] = NULL
-};
+    [UCT_GLEX_CHANNEL_ER] = "er", [UCT_GLEX_CHANNEL_SR] = "sr", [UCT_GLEX_CHANNEL_LAST] = NULL};
 
 #define UCT_GLEX_CONFIG(_field) ucs_offsetof(uct_glex_iface_config_t, _field)
 
@@ -64,8 +61,8 @@ ucs_config_field_t uct_glex_iface_config_table[] = {
      "auto: 2 KiB in FIFOs of 256 KiB or more on processors of AMD, else the unit",
      UCT_GLEX_CONFIG(erq_spacing), UCS_CONFIG_TYPE_MEMUNITS},
 
-    {"RMA_BUF_SIZE", "8k", "Largest put_bcopy and get_bcopy",
-     UCT_GLEX_CONFIG(rma_buf_size), UCS_CONFIG_TYPE_MEMUNITS},
+    {"RMA_BUF_SIZE", "8k", "Largest put_bcopy and get_bcopy", UCT_GLEX_CONFIG(rma_buf_size),
+     UCS_CONFIG_TYPE_MEMUNITS},
 
     {"RMA_REQ_CAPACITY", "256", "RMA requests on their way at once",
      UCT_GLEX_CONFIG(rma_req_capacity), UCS_CONFIG_TYPE_UINT},
@@ -78,17 +75,16 @@ ucs_config_field_t uct_glex_iface_config_table[] = {
      "auto: as the largest am_bcopy, up to 64k",
      UCT_GLEX_CONFIG(zc_max_size), UCS_CONFIG_TYPE_MEMUNITS},
 
-    {"SR_CREDIT_START", "8", "Messages that a new peer may send",
-     UCT_GLEX_CONFIG(sr_credit_start), UCS_CONFIG_TYPE_UINT},
+    {"SR_CREDIT_START", "8", "Messages that a new peer may send", UCT_GLEX_CONFIG(sr_credit_start),
+     UCS_CONFIG_TYPE_UINT},
 
     {"SR_CREDIT_INC", "16", "Least growth when a peer asks for more credits",
      UCT_GLEX_CONFIG(sr_credit_inc), UCS_CONFIG_TYPE_UINT},
 
-    {"SR_CREDIT_MAX", "64", "Most messages that a peer may send",
-     UCT_GLEX_CONFIG(sr_credit_max), UCS_CONFIG_TYPE_UINT},
+    {"SR_CREDIT_MAX", "64", "Most messages that a peer may send", UCT_GLEX_CONFIG(sr_credit_max),
+     UCS_CONFIG_TYPE_UINT},
 
-    {NULL}
-};
+    {NULL}};
 
 ucs_status_t uct_glex_config_check_ranges(const uct_glex_config_range_t *ranges, unsigned count)
 {
@@ -119,16 +115,17 @@ static ucs_status_t uct_glex_config_check_pow2(const char *name, uint64_t value)
 
 size_t uct_glex_config_fifo_size(const uct_glex_iface_config_t *config)
 {
-    return (config->erq_size != UCS_MEMUNITS_AUTO) ? config->erq_size :
-           ucs_max(32768, config->erq_unit_size * UCT_GLEX_FIFO_MIN_UNITS);
+    return (config->erq_size != UCS_MEMUNITS_AUTO) ?
+               config->erq_size :
+               ucs_max(32768, config->erq_unit_size * UCT_GLEX_FIFO_MIN_UNITS);
 }
 
 ucs_status_t uct_glex_iface_config_check(const uct_glex_iface_config_t *config)
 {
     size_t fifo_size = uct_glex_config_fifo_size(config);
-    size_t spacing   = (config->erq_spacing == UCS_MEMUNITS_AUTO) ? 64 : config->erq_spacing;
-    size_t zc_max_size = (config->zc_max_size == UCS_MEMUNITS_AUTO) ? UCT_GLEX_ZC_MAX_LEN :
-                                                                      config->zc_max_size;
+    size_t spacing = (config->erq_spacing == UCS_MEMUNITS_AUTO) ? 64 : config->erq_spacing;
+    size_t zc_max_size =
+        (config->zc_max_size == UCS_MEMUNITS_AUTO) ? UCT_GLEX_ZC_MAX_LEN : config->zc_max_size;
     const uct_glex_config_range_t ranges[] = {
         {"EP_MPQ_POOL_UNITS", config->ep_mpq_pool_units, 1, 65536, 1},
         {"SRQ_CAPACITY", config->srq_capacity, 2, 16384, 0},
@@ -137,8 +134,7 @@ ucs_status_t uct_glex_iface_config_check(const uct_glex_iface_config_t *config)
         {"ER_MAX_CHANNELS", config->er_max_channels, 1, 32768, 0},
         {"ER_MAX_MEM", config->er_max_mem, fifo_size, UINT64_MAX, 0},
         {"ERQ_UNIT_SIZE", config->erq_unit_size, 64, 4096, 0},
-        {"ERQ_SIZE", fifo_size,
-         ucs_max(1024, config->erq_unit_size * UCT_GLEX_FIFO_MIN_UNITS),
+        {"ERQ_SIZE", fifo_size, ucs_max(1024, config->erq_unit_size * UCT_GLEX_FIFO_MIN_UNITS),
          ucs_min(16UL << 20, config->erq_unit_size * UCT_GLEX_FIFO_MAX_UNITS), 0},
         {"ERQ_SPACING", spacing, 64, 4096, 0},
         {"RMA_BUF_SIZE", config->rma_buf_size, 64, 1 << 20, 0},

@@ -7,31 +7,27 @@
 
 #include <uct/base/uct_iface.h>
 
-enum uct_glex_channel {
-    UCT_GLEX_CHANNEL_ER,
-    UCT_GLEX_CHANNEL_SR,
-    UCT_GLEX_CHANNEL_LAST
-};
+enum uct_glex_channel { UCT_GLEX_CHANNEL_ER, UCT_GLEX_CHANNEL_SR, UCT_GLEX_CHANNEL_LAST };
 
 typedef struct uct_glex_iface_config {
     uct_iface_config_t super;
-    uint64_t           channels; /* bitmap of enum uct_glex_channel */
-    unsigned           ep_mpq_pool_units;
-    unsigned           srq_capacity;
-    size_t             srq_unit_size;
-    unsigned           er_thresh;
-    unsigned           er_max_channels;
-    size_t             er_max_mem;
-    size_t             erq_unit_size;
-    size_t             erq_size; /* or UCS_MEMUNITS_AUTO: see uct_glex_config_fifo_size() */
-    size_t             erq_spacing; /* or UCS_MEMUNITS_AUTO: see uct_glex_er_spacing() */
-    size_t             rma_buf_size;
-    unsigned           rma_req_capacity;
-    unsigned           zc_req_capacity;
-    size_t             zc_max_size; /* or UCS_MEMUNITS_AUTO: as the largest am_bcopy */
-    unsigned           sr_credit_start;
-    unsigned           sr_credit_inc;
-    unsigned           sr_credit_max;
+    uint64_t channels; /* bitmap of enum uct_glex_channel */
+    unsigned ep_mpq_pool_units;
+    unsigned srq_capacity;
+    size_t srq_unit_size;
+    unsigned er_thresh;
+    unsigned er_max_channels;
+    size_t er_max_mem;
+    size_t erq_unit_size;
+    size_t erq_size;    /* or UCS_MEMUNITS_AUTO: see uct_glex_config_fifo_size() */
+    size_t erq_spacing; /* or UCS_MEMUNITS_AUTO: see uct_glex_er_spacing() */
+    size_t rma_buf_size;
+    unsigned rma_req_capacity;
+    unsigned zc_req_capacity;
+    size_t zc_max_size; /* or UCS_MEMUNITS_AUTO: as the largest am_bcopy */
+    unsigned sr_credit_start;
+    unsigned sr_credit_inc;
+    unsigned sr_credit_max;
 } uct_glex_iface_config_t;
 
 extern ucs_config_field_t uct_glex_iface_config_table[];
@@ -39,10 +35,10 @@ extern ucs_config_field_t uct_glex_iface_config_table[];
 /* One variable's value and range */
 typedef struct uct_glex_config_range {
     const char *name; /* without UCX_GLEX_ */
-    uint64_t    value;
-    uint64_t    min;
-    uint64_t    max;
-    int         zero_ok; /* 0 stands for the default */
+    uint64_t value;
+    uint64_t min;
+    uint64_t max;
+    int zero_ok; /* 0 stands for the default */
 } uct_glex_config_range_t;
 
 /** Refuse what is out of range, with a message that names the variable and the range */

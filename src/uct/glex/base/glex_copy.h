@@ -31,7 +31,7 @@ static UCS_F_ALWAYS_INLINE void uct_glex_copy(void *dst, const void *src, size_t
 static UCS_F_ALWAYS_INLINE void uct_glex_prefetch_write(const void *line)
 {
 #ifdef __x86_64__
-    __asm__ volatile("prefetchw %0" : : "m"(*(const char*)line));
+    __asm__ volatile("prefetchw %0" : : "m"(*(const char *)line));
 #else
     __builtin_prefetch(line, 1);
 #endif
@@ -41,8 +41,8 @@ static UCS_F_ALWAYS_INLINE void uct_glex_prefetch_write(const void *line)
  *  other */
 static UCS_F_ALWAYS_INLINE void uct_glex_copy_small(void *dst, const void *src, size_t length)
 {
-    uint8_t *to         = (uint8_t*)dst;
-    const uint8_t *from = (const uint8_t*)src;
+    uint8_t *to = (uint8_t *)dst;
+    const uint8_t *from = (const uint8_t *)src;
 
     if (length >= 16) {
         if (length > 32) {
@@ -57,7 +57,7 @@ static UCS_F_ALWAYS_INLINE void uct_glex_copy_small(void *dst, const void *src, 
         memcpy(to, from, 4);
         memcpy(to + length - 4, from + length - 4, 4);
     } else if (length > 0) {
-        to[0]          = from[0];
+        to[0] = from[0];
         to[length / 2] = from[length / 2];
         to[length - 1] = from[length - 1];
     }

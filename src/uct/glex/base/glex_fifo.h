@@ -26,15 +26,15 @@ typedef struct uct_glex_fifo_count {
 } uct_glex_fifo_count_t;
 
 typedef struct uct_glex_fifo_tx {
-    uint16_t              head;     /* units used, in all */
-    uint16_t              msgs;     /* messages sent, in all */
-    uct_glex_fifo_count_t acked;    /* consumed by the receiver */
-    uint16_t              units;    /* length: a power of two; 0: no FIFO */
-    uint16_t              msgs_max; /* messages that may be on their way */
+    uint16_t head;               /* units used, in all */
+    uint16_t msgs;               /* messages sent, in all */
+    uct_glex_fifo_count_t acked; /* consumed by the receiver */
+    uint16_t units;              /* length: a power of two; 0: no FIFO */
+    uint16_t msgs_max;           /* messages that may be on their way */
 } uct_glex_fifo_tx_t;
 
 typedef struct uct_glex_fifo_rx {
-    uint16_t next;       /* units used by messages that arrived, in all */
+    uint16_t next; /* units used by messages that arrived, in all */
     uint16_t units;
     uint16_t tell_units; /* consumed without a chance to piggyback: time to tell explicitly */
     uint16_t tell_msgs;
@@ -92,7 +92,7 @@ static inline int uct_glex_fifo_may_send(const uct_glex_fifo_tx_t *fifo)
 static inline int uct_glex_fifo_reserve(const uct_glex_fifo_tx_t *fifo, unsigned n,
                                         uint16_t *offset_p, uint16_t *skip_p)
 {
-    unsigned room   = uct_glex_fifo_free(fifo);
+    unsigned room = uct_glex_fifo_free(fifo);
     unsigned to_end = uct_glex_fifo_to_end(fifo->head, fifo->units);
 
     if (!uct_glex_fifo_may_send(fifo)) {
@@ -100,11 +100,11 @@ static inline int uct_glex_fifo_reserve(const uct_glex_fifo_tx_t *fifo, unsigned
     }
     if (n <= to_end) {
         *offset_p = uct_glex_fifo_offset(fifo->head, fifo->units);
-        *skip_p   = 0;
+        *skip_p = 0;
         return n <= room;
     }
     *offset_p = 0;
-    *skip_p   = to_end;
+    *skip_p = to_end;
     return (to_end + n <= room);
 }
 
@@ -122,7 +122,7 @@ static inline int uct_glex_fifo_update(uct_glex_fifo_tx_t *fifo, uint16_t units,
         return 0;
     }
     fifo->acked.units = units;
-    fifo->acked.msgs  = msgs;
+    fifo->acked.msgs = msgs;
     return 1;
 }
 
@@ -134,13 +134,13 @@ static inline int uct_glex_fifo_arrive(uct_glex_fifo_rx_t *fifo, unsigned n, int
                                        uint16_t *offset_p, uint16_t *used_p)
 {
     uint16_t offset = wrap ? 0 : uct_glex_fifo_offset(fifo->next, fifo->units);
-    uint16_t skip   = wrap ? uct_glex_fifo_to_end(fifo->next, fifo->units) : 0;
+    uint16_t skip = wrap ? uct_glex_fifo_to_end(fifo->next, fifo->units) : 0;
 
     if (n > (unsigned)(fifo->units - offset)) {
         return 0;
     }
-    *offset_p   = offset;
-    *used_p     = skip + n;
+    *offset_p = offset;
+    *used_p = skip + n;
     fifo->next += skip + n;
     return 1;
 }
@@ -159,9 +159,9 @@ static inline void uct_glex_fifo_set_size(uct_glex_fifo_rx_t *fifo, uint16_t uni
 {
     unsigned parts = is_published ? 4 : 2;
 
-    fifo->units      = units;
+    fifo->units = units;
     fifo->tell_units = (units + 2 * parts - 1) / (2 * parts);
-    fifo->tell_msgs  = (msgs_max + parts - 1) / parts;
+    fifo->tell_msgs = (msgs_max + parts - 1) / parts;
 }
 
 static inline int uct_glex_fifo_must_tell(const uct_glex_fifo_rx_t *fifo,

@@ -10,12 +10,10 @@
 #include <ucs/sys/sys.h>
 #include <string.h>
 
-static const char *uct_glex_ep_types[] = {
-    [GLEX_EP_TYPE_FAST]    = "fast",
-    [GLEX_EP_TYPE_NORMAL]  = "normal",
-    [GLEX_EP_TYPE_EMULATE] = "emulate",
-    [GLEX_EP_TYPE_EMULATE + 1] = NULL
-};
+static const char *uct_glex_ep_types[] = {[GLEX_EP_TYPE_FAST] = "fast",
+                                          [GLEX_EP_TYPE_NORMAL] = "normal",
+                                          [GLEX_EP_TYPE_EMULATE] = "emulate",
+                                          [GLEX_EP_TYPE_EMULATE + 1] = NULL};
 
 static ucs_config_field_t uct_glex_md_config_table[] = {
     {"", "", NULL, ucs_offsetof(uct_glex_md_config_t, super),
@@ -52,8 +50,7 @@ static ucs_config_field_t uct_glex_md_config_table[] = {
      "channels.",
      ucs_offsetof(uct_glex_md_config_t, ep_eq_capacity), UCS_CONFIG_TYPE_UINT},
 
-    {NULL}
-};
+    {NULL}};
 
 /* Queues of an endpoint to which nobody sends */
 #define UCT_GLEX_MD_MAP_EP_CAPACITY 16
@@ -87,14 +84,14 @@ ucs_status_t uct_glex_status(glex_ret_t ret)
  * is still in flight to that one would arrive at the new one. So choose a random number. */
 static glex_ret_t uct_glex_md_create_ep_random(uct_glex_md_t *md, glex_ep_handle_t *ep_p)
 {
-    uint32_t num             = ucs_min(md->dev_attr.max_ep_num, UINT16_MAX);
+    uint32_t num = ucs_min(md->dev_attr.max_ep_num, UINT16_MAX);
     struct glex_ep_attr attr = md->ep_attr;
 
     if (!UCT_GLEX_NIC_RANDOM_NUM || (num <= UCT_GLEX_NIC_MIN_NUM)) {
         return GLEX_NO_EP_RESOURCE;
     }
-    attr.num = UCT_GLEX_NIC_MIN_NUM +
-               ucs_generate_uuid((uintptr_t)ep_p) % (num - UCT_GLEX_NIC_MIN_NUM);
+    attr.num =
+        UCT_GLEX_NIC_MIN_NUM + ucs_generate_uuid((uintptr_t)ep_p) % (num - UCT_GLEX_NIC_MIN_NUM);
     return glex_create_ep(md->dev, &attr, ep_p);
 }
 
@@ -102,7 +99,7 @@ static glex_ret_t uct_glex_md_create_ep_random(uct_glex_md_t *md, glex_ep_handle
 static ucs_status_t uct_glex_md_create_ep(uct_glex_md_t *md, glex_ep_handle_t *ep_p)
 {
     struct glex_ep_attr attr = md->ep_attr;
-    glex_ret_t ret           = uct_glex_md_create_ep_random(md, ep_p);
+    glex_ret_t ret = uct_glex_md_create_ep_random(md, ep_p);
 
     while (ret == GLEX_NO_EP_RESOURCE) {
         ret = glex_create_ep(md->dev, &attr, ep_p);
@@ -155,7 +152,7 @@ static ucs_status_t uct_glex_md_ep_find(uct_glex_md_t *md, unsigned *index_p)
         return UCS_ERR_NO_MEMORY;
     }
     md->eps = eps;
-    status  = uct_glex_md_create_ep(md, &eps[i].nic);
+    status = uct_glex_md_create_ep(md, &eps[i].nic);
     if (status == UCS_OK) {
         eps[i].in_use = 0;
         ++md->num_eps;
@@ -204,7 +201,8 @@ uct_glex_md_kept_t *uct_glex_md_find_kept(uct_glex_md_t *md, unsigned ep_index)
     uct_glex_md_kept_t *kept, *found = NULL;
 
     pthread_mutex_lock(&md->lock);
-    ucs_list_for_each(kept, &md->kept, list) {
+    ucs_list_for_each(kept, &md->kept, list)
+    {
         if (kept->ep_index == ep_index) {
             found = kept;
             break;
@@ -252,14 +250,14 @@ static ucs_status_t uct_glex_md_open_device(uct_glex_md_t *md)
 static void uct_glex_md_set_ep_attr(uct_glex_md_t *md, const uct_glex_md_config_t *config)
 {
     memset(&md->ep_attr, 0, sizeof(md->ep_attr));
-    md->ep_attr.type     = (enum glex_ep_type)config->ep_type;
+    md->ep_attr.type = (enum glex_ep_type)config->ep_type;
     md->ep_attr.mpq_type = config->ep_hc_mpq ? GLEX_MPQ_TYPE_HIGH_CAPACITY : GLEX_MPQ_TYPE_NORMAL;
-    md->ep_attr.eq_type  = config->ep_hc_eq ? GLEX_EQ_TYPE_HIGH_CAPACITY : GLEX_EQ_TYPE_NORMAL;
-    md->ep_attr.num      = GLEX_ANY_EP_NUM;
-    md->ep_attr.key      = md->key;
-    md->ep_attr.dq_capacity  = config->ep_dq_capacity;
+    md->ep_attr.eq_type = config->ep_hc_eq ? GLEX_EQ_TYPE_HIGH_CAPACITY : GLEX_EQ_TYPE_NORMAL;
+    md->ep_attr.num = GLEX_ANY_EP_NUM;
+    md->ep_attr.key = md->key;
+    md->ep_attr.dq_capacity = config->ep_dq_capacity;
     md->ep_attr.mpq_capacity = config->ep_mpq_capacity;
-    md->ep_attr.eq_capacity  = config->ep_eq_capacity;
+    md->ep_attr.eq_capacity = config->ep_eq_capacity;
 }
 
 static ucs_status_t uct_glex_md_check_config(uct_glex_md_t *md, const uct_glex_md_config_t *config)
@@ -299,7 +297,8 @@ static ucs_status_t uct_glex_md_open(uct_component_t *component, const char *md_
 
     if (!uct_glex_md_parse_name(md_name, &nic)) {
         ucs_error("glex: no memory domain is called %s, they are called " UCT_GLEX_MD_NAME
-                  " and so on", md_name, 0);
+                  " and so on",
+                  md_name, 0);
         return UCS_ERR_NO_DEVICE;
     }
 
@@ -309,8 +308,8 @@ static ucs_status_t uct_glex_md_open(uct_component_t *component, const char *md_
         return UCS_ERR_NO_MEMORY;
     }
     md->super.component = component;
-    md->nic             = nic;
-    md->key             = (uint32_t)ucs_generate_uuid((uintptr_t)md);
+    md->nic = nic;
+    md->key = (uint32_t)ucs_generate_uuid((uintptr_t)md);
     pthread_mutex_init(&md->lock, NULL);
     ucs_list_head_init(&md->kept);
 
@@ -399,7 +398,7 @@ static ucs_status_t uct_glex_md_query_resources(uct_component_t *component,
     for (i = 0; i < num_devices; ++i) {
         ucs_snprintf_zero(resources[i].md_name, sizeof(resources[i].md_name), UCT_GLEX_MD_NAME, i);
     }
-    *resources_p     = resources;
+    *resources_p = resources;
     *num_resources_p = num_devices;
     return UCS_OK;
 }
@@ -408,22 +407,24 @@ void *uct_glex_map(glex_ep_handle_t ep, const uct_glex_packed_rkey_t *packed, ui
                    size_t length, struct glex_ext_pin **pin_p)
 {
     glex_mem_handle_t mh = {.v = packed->mh};
-    glex_ep_addr_t peer  = {.v = packed->ep_addr};
+    glex_ep_addr_t peer = {.v = packed->ep_addr};
     void *ptr;
 
     if (packed->windows > 0) {
         return NULL; /* private memory: what the NIC allocates has one handle */
     }
-    return (glex_ext_peer_ptr(ep, peer, mh, packed->key, address - packed->address, length,
-                              &ptr, pin_p) == GLEX_SUCCESS) ? ptr : NULL;
+    return (glex_ext_peer_ptr(ep, peer, mh, packed->key, address - packed->address, length, &ptr,
+                              pin_p) == GLEX_SUCCESS) ?
+               ptr :
+               NULL;
 }
 
 int uct_glex_rkey_map(uct_glex_rkey_t *rkey, glex_ep_handle_t ep)
 {
     const uct_glex_packed_rkey_t *packed = &rkey->packed;
-    glex_mem_handle_t mh                 = {.v = packed->mh};
-    glex_ep_addr_t peer                  = {.v = packed->ep_addr};
-    glex_ep_handle_t nobody              = NULL;
+    glex_mem_handle_t mh = {.v = packed->mh};
+    glex_ep_addr_t peer = {.v = packed->ep_addr};
+    glex_ep_handle_t nobody = NULL;
 
     /* relaxed: what follows is read by the thread alone that writes it */
     if (!__atomic_compare_exchange_n(&rkey->ep, &nobody, ep, 0, __ATOMIC_RELAXED,
@@ -433,7 +434,7 @@ int uct_glex_rkey_map(uct_glex_rkey_t *rkey, glex_ep_handle_t ep)
     rkey->ptr = uct_glex_map(ep, packed, packed->address, packed->length, &rkey->pin);
     if ((rkey->ptr != NULL) &&
         (glex_ext_peer_watch(ep, peer, mh, packed->key, &rkey->watch) != GLEX_SUCCESS)) {
-        rkey->ptr       = NULL;
+        rkey->ptr = NULL;
         rkey->watch.pin = NULL;
     }
     return 1;
@@ -448,7 +449,7 @@ static void *uct_glex_md_map(uct_glex_md_t *md, const uct_glex_packed_rkey_t *pa
 
     if (md->map_ep == NULL) {
         attr.mpq_capacity = UCT_GLEX_MD_MAP_EP_CAPACITY;
-        attr.eq_capacity  = UCT_GLEX_MD_MAP_EP_CAPACITY;
+        attr.eq_capacity = UCT_GLEX_MD_MAP_EP_CAPACITY;
         if (glex_create_ep(md->dev, &attr, &md->map_ep) != GLEX_SUCCESS) {
             md->map_ep = NULL;
             return NULL;
@@ -477,10 +478,10 @@ static ucs_status_t uct_glex_windows_new(const uct_glex_packed_rkey_t *packed,
         ucs_error("glex: no memory for a remote key");
         return UCS_ERR_NO_MEMORY;
     }
-    windows->num   = num;
+    windows->num = num;
     windows->state = UCT_GLEX_WINDOWS_NONE;
-    windows->refs  = 1;
-    *windows_p     = windows;
+    windows->refs = 1;
+    *windows_p = windows;
     return UCS_OK;
 }
 
@@ -510,15 +511,15 @@ static ucs_status_t uct_glex_rkey_unpack(uct_component_t *component, const void 
         ucs_free(rkey);
         return status;
     }
-    *rkey_p   = (uintptr_t)rkey;
+    *rkey_p = (uintptr_t)rkey;
     *handle_p = NULL;
     return UCS_OK;
 }
 
-static ucs_status_t uct_glex_rkey_ptr(uct_component_t *component, uct_rkey_t uct_rkey,
-                                      void *handle, uint64_t remote_addr, void **local_addr_p)
+static ucs_status_t uct_glex_rkey_ptr(uct_component_t *component, uct_rkey_t uct_rkey, void *handle,
+                                      uint64_t remote_addr, void **local_addr_p)
 {
-    uct_glex_rkey_t *rkey = (uct_glex_rkey_t*)uct_rkey;
+    uct_glex_rkey_t *rkey = (uct_glex_rkey_t *)uct_rkey;
     void *ptr;
 
     if ((remote_addr < rkey->packed.address) ||
@@ -543,7 +544,7 @@ static ucs_status_t uct_glex_rkey_ptr(uct_component_t *component, uct_rkey_t uct
 static ucs_status_t uct_glex_rkey_release(uct_component_t *component, uct_rkey_t uct_rkey,
                                           void *handle)
 {
-    uct_glex_rkey_t *rkey = (uct_glex_rkey_t*)uct_rkey;
+    uct_glex_rkey_t *rkey = (uct_glex_rkey_t *)uct_rkey;
 
     glex_ext_unpin(rkey->pin);
     glex_ext_unpin(rkey->watch.pin);
@@ -556,27 +557,26 @@ static ucs_status_t uct_glex_rkey_release(uct_component_t *component, uct_rkey_t
 /* Keys of one registration are equal, whichever endpoint unpacked them */
 int uct_glex_rkey_cmp(uct_rkey_t a, uct_rkey_t b)
 {
-    return memcmp(&((uct_glex_rkey_t*)a)->packed, &((uct_glex_rkey_t*)b)->packed,
+    return memcmp(&((uct_glex_rkey_t *)a)->packed, &((uct_glex_rkey_t *)b)->packed,
                   sizeof(uct_glex_packed_rkey_t));
 }
 
 uct_component_t uct_glex_component = {
     .query_md_resources = uct_glex_md_query_resources,
-    .md_open            = uct_glex_md_open,
-    .cm_open            = (uct_component_cm_open_func_t)ucs_empty_function_return_unsupported,
-    .rkey_unpack        = uct_glex_rkey_unpack,
-    .rkey_ptr           = uct_glex_rkey_ptr,
-    .rkey_release       = uct_glex_rkey_release,
-    UCT_GLEX_COMPONENT_OPS
-    .name               = UCT_GLEX_NAME,
-    .md_config          = {
-        .name   = "GLEX memory domain",
-        .prefix = "GLEX_",
-        .table  = uct_glex_md_config_table,
-        .size   = sizeof(uct_glex_md_config_t),
-    },
-    .cm_config          = UCS_CONFIG_EMPTY_GLOBAL_LIST_ENTRY,
-    .tl_list            = UCT_COMPONENT_TL_LIST_INITIALIZER(&uct_glex_component),
-    .flags              = 0,
-    .md_vfs_init        = (uct_component_md_vfs_init_func_t)ucs_empty_function
-};
+    .md_open = uct_glex_md_open,
+    .cm_open = (uct_component_cm_open_func_t)ucs_empty_function_return_unsupported,
+    .rkey_unpack = uct_glex_rkey_unpack,
+    .rkey_ptr = uct_glex_rkey_ptr,
+    .rkey_release = uct_glex_rkey_release,
+    UCT_GLEX_COMPONENT_OPS.name = UCT_GLEX_NAME,
+    .md_config =
+        {
+            .name = "GLEX memory domain",
+            .prefix = "GLEX_",
+            .table = uct_glex_md_config_table,
+            .size = sizeof(uct_glex_md_config_t),
+        },
+    .cm_config = UCS_CONFIG_EMPTY_GLOBAL_LIST_ENTRY,
+    .tl_list = UCT_COMPONENT_TL_LIST_INITIALIZER(&uct_glex_component),
+    .flags = 0,
+    .md_vfs_init = (uct_component_md_vfs_init_func_t)ucs_empty_function};

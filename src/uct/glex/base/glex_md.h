@@ -14,76 +14,76 @@
 
 #include <pthread.h>
 
-#define UCT_GLEX_NAME        "glex"
+#define UCT_GLEX_NAME "glex"
 /* Of NIC i, which has a memory domain of its own */
 #define UCT_GLEX_DEVICE_NAME "gni%u"
 #define UCT_GLEX_MD_NAME     UCT_GLEX_NAME "/" UCT_GLEX_DEVICE_NAME
 
 typedef struct uct_glex_md_config {
-    uct_md_config_t        super;
+    uct_md_config_t super;
     ucs_ternary_auto_value_t rcache_enable;
     uct_glex_rcache_config_t rcache;
-    unsigned               ep_type;
-    int                    ep_hc_mpq;
-    int                    ep_hc_eq;
-    unsigned               ep_dq_capacity;
-    unsigned               ep_mpq_capacity;
-    unsigned               ep_eq_capacity;
+    unsigned ep_type;
+    int ep_hc_mpq;
+    int ep_hc_eq;
+    unsigned ep_dq_capacity;
+    unsigned ep_mpq_capacity;
+    unsigned ep_eq_capacity;
 } uct_glex_md_config_t;
 
 /* An endpoint of the domain */
 typedef struct uct_glex_md_ep {
     glex_ep_handle_t nic;
-    int              in_use; /* lent to an interface */
+    int in_use; /* lent to an interface */
 } uct_glex_md_ep_t;
 
 /* UCX's handle of registered memory. Where the NIC is this process, put and get need no
  * registration of local memory, so it is made when something else needs it. */
 typedef struct uct_glex_memh {
-    struct uct_glex_memh *next;      /* of the same operation, uct_glex_memh_free_all() */
-    void                 *address;
-    size_t                length;
-    uct_glex_reg_t       *reg;       /* NULL: not needed yet */
-    unsigned              flags;     /* of uct_md_mem_reg() */
-    int                   revocable; /* may be invalidated, UCT_GLEX_MKEY_REVOCABLE */
+    struct uct_glex_memh *next; /* of the same operation, uct_glex_memh_free_all() */
+    void *address;
+    size_t length;
+    uct_glex_reg_t *reg; /* NULL: not needed yet */
+    unsigned flags;      /* of uct_md_mem_reg() */
+    int revocable;       /* may be invalidated, UCT_GLEX_MKEY_REVOCABLE */
 } uct_glex_memh_t;
 
 /* What an endpoint of the domain keeps from one interface to the next, by the interface's own
  * code */
 typedef struct uct_glex_md_kept {
     ucs_list_link_t list;
-    unsigned        ep_index;
-    void            (*destroy)(struct uct_glex_md_kept *kept); /* when the domain closes */
+    unsigned ep_index;
+    void (*destroy)(struct uct_glex_md_kept *kept); /* when the domain closes */
 } uct_glex_md_kept_t;
 
 typedef struct uct_glex_md {
-    uct_md_t              super;
-    glex_device_handle_t  dev;
-    uint32_t              nic;     /* which NIC of the machine */
-    struct glex_device_attr     dev_attr;
+    uct_md_t super;
+    glex_device_handle_t dev;
+    uint32_t nic; /* which NIC of the machine */
+    struct glex_device_attr dev_attr;
     struct glex_ext_device_attr ext_attr;
-    struct glex_ep_attr   ep_attr; /* what was asked for, as a pattern for further endpoints */
-    uint32_t              key;
-    ucs_rcache_t         *rcache;
-    ucs_linear_func_t     reg_cost;
-    glex_ep_handle_t      nic_home; /* the domain's own endpoint */
-    pthread_mutex_t       lock;     /* for eps, and for making registrations */
-    uct_glex_md_ep_t     *eps;      /* [0]: the domain's own */
-    unsigned              num_eps;
-    glex_ep_handle_t      map_ep;                   /* for rkey_ptr(): made at its first call, under
+    struct glex_ep_attr ep_attr; /* what was asked for, as a pattern for further endpoints */
+    uint32_t key;
+    ucs_rcache_t *rcache;
+    ucs_linear_func_t reg_cost;
+    glex_ep_handle_t nic_home; /* the domain's own endpoint */
+    pthread_mutex_t lock;      /* for eps, and for making registrations */
+    uct_glex_md_ep_t *eps;     /* [0]: the domain's own */
+    unsigned num_eps;
+    glex_ep_handle_t map_ep; /* for rkey_ptr(): made at its first call, under
                                                      * the lock of the list */
-    ucs_list_link_t       kept;                     /* uct_glex_md_kept_t.list, under `lock` */
-    ucs_list_link_t       list;                     /* in the list of all open domains, under the
+    ucs_list_link_t kept;    /* uct_glex_md_kept_t.list, under `lock` */
+    ucs_list_link_t list;    /* in the list of all open domains, under the
                                                      * lock of that list */
 } uct_glex_md_t;
 
 /* Handles of the windows of a peer's registration. The first RMA by the key gets them from the
  * peer. */
 typedef struct uct_glex_windows {
-    uct_completion_t  comp;   /* of the operation that gets them */
-    unsigned          num;
-    int               state;  /* enum uct_glex_windows_state */
-    unsigned          refs;   /* the key, and the operation */
+    uct_completion_t comp; /* of the operation that gets them */
+    unsigned num;
+    int state;     /* enum uct_glex_windows_state */
+    unsigned refs; /* the key, and the operation */
     glex_mem_handle_t mh[];
 } uct_glex_windows_t;
 
@@ -97,13 +97,13 @@ enum uct_glex_windows_state {
  * memory lies in this process for the first endpoint that uses it; others ask the NIC each time. */
 typedef struct uct_glex_rkey {
     uct_glex_packed_rkey_t packed;
-    uct_glex_windows_t    *windows; /* NULL: packed.mh is the registration's handle */
-    glex_ep_handle_t       ep;    /* that endpoint, or NULL; only its thread uses the rest */
-    void                  *ptr;   /* NULL: not mappable */
-    struct glex_ext_pin   *pin;   /* of `ptr` */
-    struct glex_ext_watch  watch; /* `ptr` is good while this holds */
-    void                  *user_ptr; /* of rkey_ptr(), under the lock of the list; or NULL */
-    struct glex_ext_pin   *user_pin;
+    uct_glex_windows_t *windows; /* NULL: packed.mh is the registration's handle */
+    glex_ep_handle_t ep;         /* that endpoint, or NULL; only its thread uses the rest */
+    void *ptr;                   /* NULL: not mappable */
+    struct glex_ext_pin *pin;    /* of `ptr` */
+    struct glex_ext_watch watch; /* `ptr` is good while this holds */
+    void *user_ptr;              /* of rkey_ptr(), under the lock of the list; or NULL */
+    struct glex_ext_pin *user_pin;
 } uct_glex_rkey_t;
 
 extern uct_component_t uct_glex_component;
@@ -172,7 +172,7 @@ static inline ucs_status_t uct_glex_memh_place(uct_glex_md_t *md, uct_glex_memh_
 {
     /* acquire: pairs with the release of uct_glex_memh_register(). A thread that sees the pointer
      * sees the registration. */
-    uct_glex_reg_t *reg         = __atomic_load_n(&memh->reg, __ATOMIC_ACQUIRE);
+    uct_glex_reg_t *reg = __atomic_load_n(&memh->reg, __ATOMIC_ACQUIRE);
     const uct_glex_reg_ep_t *at = (reg == NULL) ? NULL : uct_glex_reg_at(reg, ep_index);
     ucs_status_t status;
     unsigned window;
@@ -184,11 +184,11 @@ static inline ucs_status_t uct_glex_memh_place(uct_glex_md_t *md, uct_glex_memh_
             return status;
         }
         reg = memh->reg;
-        at  = uct_glex_reg_at(reg, ep_index);
+        at = uct_glex_reg_at(reg, ep_index);
     }
-    offset        = (const char*)ptr - (const char*)reg->address;
-    window        = uct_glex_window_of(uct_glex_num_windows(reg->length), offset);
-    place->mh     = at->mh[window];
+    offset = (const char *)ptr - (const char *)reg->address;
+    window = uct_glex_window_of(uct_glex_num_windows(reg->length), offset);
+    place->mh = at->mh[window];
     place->offset = offset - uct_glex_window_begin(window);
     return UCS_OK;
 }

@@ -14,7 +14,7 @@
 /* A region of the cache is a registration */
 typedef struct uct_glex_rcache_region {
     ucs_rcache_region_t super;
-    uct_glex_reg_t      reg;
+    uct_glex_reg_t reg;
 } uct_glex_rcache_region_t;
 
 /* ---- registrations ---- */
@@ -47,8 +47,8 @@ static ucs_status_t uct_glex_reg_get(uct_glex_md_t *md, void *address, size_t le
     if (md->rcache == NULL) {
         return uct_glex_reg_new(md, address, length, *flags & UCT_MD_MEM_FLAG_HIDE_ERRORS, reg_p);
     }
-    status = uct_glex_rcache_get(md->rcache, address, length, PROT_READ | PROT_WRITE, flags,
-                                 &rregion);
+    status =
+        uct_glex_rcache_get(md->rcache, address, length, PROT_READ | PROT_WRITE, flags, &rregion);
     if (status == UCS_OK) {
         *reg_p = &ucs_derived_of(rregion, uct_glex_rcache_region_t)->reg;
     }
@@ -107,16 +107,16 @@ out:
 static ucs_status_t uct_glex_md_query(uct_md_h uct_md, uct_glex_md_attr_t *attr)
 {
     uct_glex_md_t *md = ucs_derived_of(uct_md, uct_glex_md_t);
-    __auto_type cap   = UCT_GLEX_MD_ATTR(attr);
+    __auto_type cap = UCT_GLEX_MD_ATTR(attr);
 
     uct_glex_md_attr_init(attr);
-    cap->flags            = UCT_MD_FLAG_NEED_RKEY;
+    cap->flags = UCT_MD_FLAG_NEED_RKEY;
     if (uct_glex_md_needs_memh(md)) {
         cap->flags |= UCT_MD_FLAG_NEED_MEMH;
     }
     cap->access_mem_types = UCS_BIT(UCS_MEMORY_TYPE_HOST);
     if (uct_glex_md_has_private_rdma(md)) {
-        cap->flags  |= UCT_MD_FLAG_REG | UCT_GLEX_MD_FLAG_INVALIDATE;
+        cap->flags |= UCT_MD_FLAG_REG | UCT_GLEX_MD_FLAG_INVALIDATE;
         cap->max_reg = SIZE_MAX;
         uct_glex_md_attr_set_reg_types(attr, UCS_BIT(UCS_MEMORY_TYPE_HOST));
     } else if (md->ext_attr.caps & GLEX_EXT_CAP_MAP) {
@@ -124,12 +124,12 @@ static ucs_status_t uct_glex_md_query(uct_md_h uct_md, uct_glex_md_attr_t *attr)
         cap->flags |= UCT_MD_FLAG_RKEY_PTR;
     }
     if (md->ext_attr.caps & GLEX_EXT_CAP_MAP) {
-        cap->flags          |= UCT_MD_FLAG_ALLOC;
+        cap->flags |= UCT_MD_FLAG_ALLOC;
         cap->alloc_mem_types = UCS_BIT(UCS_MEMORY_TYPE_HOST);
-        cap->max_alloc       = UCT_GLEX_MAX_ALLOC;
+        cap->max_alloc = UCT_GLEX_MAX_ALLOC;
     }
     attr->rkey_packed_size = sizeof(uct_glex_packed_rkey_t);
-    attr->reg_cost         = md->reg_cost;
+    attr->reg_cost = md->reg_cost;
     return UCS_OK;
 }
 
@@ -139,7 +139,7 @@ static ucs_status_t uct_glex_mem_alloc(uct_md_h uct_md, size_t *length_p, void *
                                        const char *alloc_name, uct_mem_h *memh_p)
 {
     uct_glex_md_t *md = ucs_derived_of(uct_md, uct_glex_md_t);
-    size_t length     = ucs_align_up(*length_p, ucs_get_page_size());
+    size_t length = ucs_align_up(*length_p, ucs_get_page_size());
     ucs_status_t status;
     uct_glex_memh_t *memh;
     glex_ret_t ret;
@@ -163,18 +163,17 @@ static ucs_status_t uct_glex_mem_alloc(uct_md_h uct_md, size_t *length_p, void *
         status = uct_glex_status(ret);
         goto err_free;
     }
-    status = uct_glex_reg_new(md, address, length, flags & UCT_MD_MEM_FLAG_HIDE_ERRORS,
-                              &memh->reg);
+    status = uct_glex_reg_new(md, address, length, flags & UCT_MD_MEM_FLAG_HIDE_ERRORS, &memh->reg);
     if (status != UCS_OK) {
         goto err_free_mem;
     }
-    memh->address   = address;
-    memh->length    = length;
-    memh->flags     = flags;
+    memh->address = address;
+    memh->length = length;
+    memh->flags = flags;
     memh->revocable = UCT_GLEX_MEMH_REVOCABLE;
-    *length_p  = length;
+    *length_p = length;
     *address_p = address;
-    *memh_p    = memh;
+    *memh_p = memh;
     return UCS_OK;
 
 err_free_mem:
@@ -186,7 +185,7 @@ err_free:
 
 static ucs_status_t uct_glex_mem_free(uct_md_h uct_md, uct_mem_h uct_memh)
 {
-    uct_glex_md_t *md     = ucs_derived_of(uct_md, uct_glex_md_t);
+    uct_glex_md_t *md = ucs_derived_of(uct_md, uct_glex_md_t);
     uct_glex_memh_t *memh = uct_memh;
     glex_ret_t ret;
 
@@ -207,11 +206,11 @@ ucs_status_t uct_glex_memh_new(uct_glex_md_t *md, void *address, size_t length, 
     if (memh == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
-    memh->next      = NULL;
-    memh->address   = address;
-    memh->length    = length;
-    memh->reg       = NULL;
-    memh->flags     = flags;
+    memh->next = NULL;
+    memh->address = address;
+    memh->length = length;
+    memh->reg = NULL;
+    memh->flags = flags;
     memh->revocable = UCT_GLEX_MEMH_REVOCABLE;
     if (!uct_glex_md_rdma_now(md)) {
         status = uct_glex_memh_register(md, memh, 0);
@@ -248,12 +247,12 @@ static ucs_status_t uct_glex_mem_reg(uct_md_h uct_md, void *address, size_t leng
                                      uct_glex_mem_reg_arg_t arg, uct_mem_h *memh_p)
 {
     return uct_glex_memh_new(ucs_derived_of(uct_md, uct_glex_md_t), address, length,
-                             uct_glex_mem_reg_flags(arg), (uct_glex_memh_t**)memh_p);
+                             uct_glex_mem_reg_flags(arg), (uct_glex_memh_t **)memh_p);
 }
 
 static ucs_status_t uct_glex_mem_dereg(uct_md_h uct_md, const uct_md_mem_dereg_params_t *params)
 {
-    uct_glex_md_t *md      = ucs_derived_of(uct_md, uct_glex_md_t);
+    uct_glex_md_t *md = ucs_derived_of(uct_md, uct_glex_md_t);
     uct_completion_t *comp = NULL;
     uct_glex_memh_t *memh;
 
@@ -275,12 +274,13 @@ static ucs_status_t uct_glex_mem_dereg(uct_md_h uct_md, const uct_md_mem_dereg_p
     return UCS_OK;
 }
 
-static ucs_status_t uct_glex_mkey_pack(uct_md_h uct_md, uct_mem_h uct_memh,
-                                       UCT_GLEX_MKEY_PACK_RANGE
-                                       const uct_md_mkey_pack_params_t *params, void *rkey_buffer)
+static ucs_status_t
+uct_glex_mkey_pack(uct_md_h uct_md, uct_mem_h uct_memh,
+                   UCT_GLEX_MKEY_PACK_RANGE const uct_md_mkey_pack_params_t *params,
+                   void *rkey_buffer)
 {
-    uct_glex_md_t *md              = ucs_derived_of(uct_md, uct_glex_md_t);
-    uct_glex_memh_t *memh          = uct_memh;
+    uct_glex_md_t *md = ucs_derived_of(uct_md, uct_glex_md_t);
+    uct_glex_memh_t *memh = uct_memh;
     uct_glex_packed_rkey_t *packed = rkey_buffer;
     uct_glex_place_t place;
     ucs_status_t status;
@@ -298,32 +298,30 @@ static ucs_status_t uct_glex_mkey_pack(uct_md_h uct_md, uct_mem_h uct_memh,
     }
     memh->revocable |= UCT_GLEX_MKEY_REVOCABLE(params);
     packed->ep_addr = addr.v;
-    packed->mh      = place.mh.v;
+    packed->mh = place.mh.v;
     packed->address = (uintptr_t)memh->reg->address;
-    packed->length  = memh->reg->length;
-    packed->key     = md->key;
+    packed->length = memh->reg->length;
+    packed->key = md->key;
     packed->windows = 0;
     if (uct_glex_num_windows(packed->length) > 1) {
         packed->windows = uct_glex_num_windows(packed->length);
-        packed->mh      = memh->reg->windows_mh.v;
+        packed->mh = memh->reg->windows_mh.v;
     }
     return UCS_OK;
 }
 
 static uct_md_ops_t uct_glex_md_ops = {
-    .close                  = uct_glex_md_close,
-    .query                  = uct_glex_md_query,
-    .mem_alloc              = uct_glex_mem_alloc,
-    .mem_free               = uct_glex_mem_free,
-    .mem_advise             = (uct_md_mem_advise_func_t)ucs_empty_function_return_unsupported,
-    .mem_reg                = uct_glex_mem_reg,
-    .mem_dereg              = uct_glex_mem_dereg,
-    .mem_query              = (uct_md_mem_query_func_t)ucs_empty_function_return_unsupported,
-    .mkey_pack              = uct_glex_mkey_pack,
-    .detect_memory_type     = (uct_md_detect_memory_type_func_t)
-                              ucs_empty_function_return_unsupported,
-    UCT_GLEX_MD_OPS
-};
+    .close = uct_glex_md_close,
+    .query = uct_glex_md_query,
+    .mem_alloc = uct_glex_mem_alloc,
+    .mem_free = uct_glex_mem_free,
+    .mem_advise = (uct_md_mem_advise_func_t)ucs_empty_function_return_unsupported,
+    .mem_reg = uct_glex_mem_reg,
+    .mem_dereg = uct_glex_mem_dereg,
+    .mem_query = (uct_md_mem_query_func_t)ucs_empty_function_return_unsupported,
+    .mkey_pack = uct_glex_mkey_pack,
+    .detect_memory_type = (uct_md_detect_memory_type_func_t)ucs_empty_function_return_unsupported,
+    UCT_GLEX_MD_OPS};
 
 /* ---- with a registration cache ---- */
 
@@ -331,13 +329,13 @@ static ucs_status_t uct_glex_rcache_mem_reg_cb(void *context, ucs_rcache_t *rcac
                                                ucs_rcache_region_t *rregion, uint16_t flags)
 {
     uct_glex_rcache_region_t *region = ucs_derived_of(rregion, uct_glex_rcache_region_t);
-    unsigned *md_flags               = arg;
-    uct_glex_md_t *md                = context;
+    unsigned *md_flags = arg;
+    uct_glex_md_t *md = context;
 
-    return uct_glex_reg_init(&region->reg, md->nic_home, (void*)region->super.super.start,
+    return uct_glex_reg_init(&region->reg, md->nic_home, (void *)region->super.super.start,
                              region->super.super.end - region->super.super.start,
                              (flags & UCS_RCACHE_MEM_REG_HIDE_ERRORS) ||
-                                     (*md_flags & UCT_MD_MEM_FLAG_HIDE_ERRORS));
+                                 (*md_flags & UCT_MD_MEM_FLAG_HIDE_ERRORS));
 }
 
 static void uct_glex_rcache_mem_dereg_cb(void *context, ucs_rcache_t *rcache,
@@ -354,12 +352,10 @@ static void uct_glex_rcache_dump_region_cb(void *context, ucs_rcache_t *rcache,
     snprintf(buf, max, "mh 0x%" PRIx64, region->reg.home.mh[0].v);
 }
 
-static ucs_rcache_ops_t uct_glex_rcache_ops = {
-    .mem_reg     = uct_glex_rcache_mem_reg_cb,
-    .mem_dereg   = uct_glex_rcache_mem_dereg_cb,
-    UCT_GLEX_RCACHE_OPS
-    .dump_region = uct_glex_rcache_dump_region_cb
-};
+static ucs_rcache_ops_t uct_glex_rcache_ops = {.mem_reg = uct_glex_rcache_mem_reg_cb,
+                                               .mem_dereg = uct_glex_rcache_mem_dereg_cb,
+                                               UCT_GLEX_RCACHE_OPS.dump_region =
+                                                   uct_glex_rcache_dump_region_cb};
 
 /* What zero copy costs beside a registration over the software NIC: a system call, 1300 ns before
  * the first byte on the machine of the README. UCX has no figure for this cost, but it computes its
@@ -375,9 +371,9 @@ static ucs_status_t uct_glex_rcache_init(uct_glex_md_t *md, const uct_glex_md_co
 
     uct_glex_rcache_set_params(&params, &config->rcache);
     params.region_struct_size = sizeof(uct_glex_rcache_region_t);
-    params.ucm_events         = UCM_EVENT_VM_UNMAPPED;
-    params.context            = md;
-    params.ops                = &uct_glex_rcache_ops;
+    params.ucm_events = UCM_EVENT_VM_UNMAPPED;
+    params.context = md;
+    params.ops = &uct_glex_rcache_ops;
     status = ucs_rcache_create(&params, UCT_GLEX_NAME, ucs_stats_get_root(), &md->rcache);
     if (status != UCS_OK) {
         md->rcache = NULL;
@@ -389,16 +385,16 @@ static ucs_status_t uct_glex_rcache_init(uct_glex_md_t *md, const uct_glex_md_co
         ucs_debug("glex: no registration cache: %s", ucs_status_string(status));
         return UCS_OK;
     }
-    md->reg_cost = ucs_linear_func_make(uct_glex_rcache_overhead(&config->rcache) +
-                                                UCT_GLEX_ZCOPY_COST, 0);
+    md->reg_cost =
+        ucs_linear_func_make(uct_glex_rcache_overhead(&config->rcache) + UCT_GLEX_ZCOPY_COST, 0);
     return UCS_OK;
 }
 
 ucs_status_t uct_glex_mem_init(uct_glex_md_t *md, const uct_glex_md_config_t *config)
 {
     md->super.ops = &uct_glex_md_ops;
-    md->rcache    = NULL;
-    md->reg_cost  = ucs_linear_func_make(200e-9 + UCT_GLEX_ZCOPY_COST, 0);
+    md->rcache = NULL;
+    md->reg_cost = ucs_linear_func_make(200e-9 + UCT_GLEX_ZCOPY_COST, 0);
     return (config->rcache_enable == UCS_NO) ? UCS_OK : uct_glex_rcache_init(md, config);
 }
 

@@ -20,21 +20,21 @@
 #define UCT_GLEX_NIC_QUEUES 1
 /* Whether a program may choose any number for an endpoint, from this one on */
 #define UCT_GLEX_NIC_RANDOM_NUM 1
-#define UCT_GLEX_NIC_MIN_NUM 256
+#define UCT_GLEX_NIC_MIN_NUM    256
 #else
-#define UCT_GLEX_NIC_RDMA_NOW 0
-#define UCT_GLEX_NIC_MESSAGES 0
-#define UCT_GLEX_NIC_QUEUES 0
-#define UCT_GLEX_NIC_RANDOM_NUM 0
-#define UCT_GLEX_NIC_MIN_NUM 0
-#define GLEX_EXT_FLAG_NO_LOSS 0
-#define GLEX_EXT_FLAG_DOMAIN 0
+#define UCT_GLEX_NIC_RDMA_NOW     0
+#define UCT_GLEX_NIC_MESSAGES     0
+#define UCT_GLEX_NIC_QUEUES       0
+#define UCT_GLEX_NIC_RANDOM_NUM   0
+#define UCT_GLEX_NIC_MIN_NUM      0
+#define GLEX_EXT_FLAG_NO_LOSS     0
+#define GLEX_EXT_FLAG_DOMAIN      0
 #define GLEX_EXT_CAP_PRIVATE_RDMA 1
-#define GLEX_EXT_CAP_MAP 2
+#define GLEX_EXT_CAP_MAP          2
 
 struct glex_ext_device_attr {
     uint32_t caps;
-    char     missing[8];
+    char missing[8];
     uint32_t space;
     uint64_t network;
     uint64_t fabric;
@@ -43,23 +43,23 @@ struct glex_ext_device_attr {
 struct glex_ext_pin;
 
 struct glex_ext_watch {
-    const uint64_t      *word;
-    uint64_t             state;
+    const uint64_t *word;
+    uint64_t state;
     struct glex_ext_pin *pin;
 };
 
 struct glex_ext_arrival {
-    glex_event_t  *event;
-    void          *data;
-    uint32_t       len;
+    glex_event_t *event;
+    void *data;
+    uint32_t len;
     glex_ep_addr_t src;
-    unsigned       events, mps; /* probed and not discarded: to be 0 at first */
+    unsigned events, mps; /* probed and not discarded: to be 0 at first */
 };
 
-#define UCT_GLEX_NIC_LACKS(_function, ...) \
-    static inline glex_ret_t _function(__VA_ARGS__) \
-    { \
-        return GLEX_NOT_IMPLEMENTED; \
+#define UCT_GLEX_NIC_LACKS(_function, ...)                                                         \
+    static inline glex_ret_t _function(__VA_ARGS__)                                                \
+    {                                                                                              \
+        return GLEX_NOT_IMPLEMENTED;                                                               \
     }
 
 struct glex_ext_queues {
@@ -86,18 +86,18 @@ UCT_GLEX_NIC_LACKS(glex_ext_set_domain, glex_ep_handle_t ep, glex_ep_handle_t do
 UCT_GLEX_NIC_LACKS(glex_ext_peer_epoch, glex_ep_handle_t ep, glex_ep_addr_t peer, uint64_t *epoch_p)
 UCT_GLEX_NIC_LACKS(glex_ext_check_peer, glex_ep_handle_t ep, glex_ep_addr_t peer, uint64_t uuid,
                    uint64_t epoch)
-UCT_GLEX_NIC_LACKS(glex_ext_post_event, glex_ep_handle_t ep, glex_ep_addr_t peer,
-                   uint64_t cookie_0, uint64_t cookie_1)
+UCT_GLEX_NIC_LACKS(glex_ext_post_event, glex_ep_handle_t ep, glex_ep_addr_t peer, uint64_t cookie_0,
+                   uint64_t cookie_1)
 
 /* Real NICs reach all registered memory */
 static inline glex_ret_t glex_ext_query_device(glex_device_handle_t dev,
                                                struct glex_ext_device_attr *attr)
 {
-    attr->caps       = GLEX_EXT_CAP_PRIVATE_RDMA;
+    attr->caps = GLEX_EXT_CAP_PRIVATE_RDMA;
     attr->missing[0] = '\0';
-    attr->space      = 1;
-    attr->network    = 0;
-    attr->fabric     = 0;
+    attr->space = 1;
+    attr->network = 0;
+    attr->fabric = 0;
     return GLEX_SUCCESS;
 }
 
@@ -147,8 +147,7 @@ static inline glex_ret_t uct_glex_nic_poll_event(glex_ep_handle_t ep,
     return ret;
 }
 
-static inline glex_ret_t uct_glex_nic_poll_mp(glex_ep_handle_t ep,
-                                              struct glex_ext_arrival *arrival)
+static inline glex_ret_t uct_glex_nic_poll_mp(glex_ep_handle_t ep, struct glex_ext_arrival *arrival)
 {
     glex_ret_t ret;
 
@@ -158,8 +157,8 @@ static inline glex_ret_t uct_glex_nic_poll_mp(glex_ep_handle_t ep,
         arrival->mps = 0;
     }
     ret = (arrival->mps == 0) ?
-          glex_probe_first_mp(ep, 0, &arrival->src, &arrival->data, &arrival->len) :
-          glex_probe_next_mp(ep, &arrival->src, &arrival->data, &arrival->len);
+              glex_probe_first_mp(ep, 0, &arrival->src, &arrival->data, &arrival->len) :
+              glex_probe_next_mp(ep, &arrival->src, &arrival->data, &arrival->len);
     if (ret == GLEX_SUCCESS) {
         ++arrival->mps;
     } else if (arrival->mps > 0) {

@@ -28,7 +28,7 @@ static ucs_status_t uct_glex_reg_windows_init(const uct_glex_reg_t *reg, uct_gle
     unsigned i;
 
     at->nic = nic;
-    at->mh  = (count == 1) ? &at->first : ucs_malloc(count * sizeof(*at->mh), "glex_reg_windows");
+    at->mh = (count == 1) ? &at->first : ucs_malloc(count * sizeof(*at->mh), "glex_reg_windows");
     if (at->mh == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
@@ -50,9 +50,9 @@ static ucs_status_t uct_glex_reg_show_windows(uct_glex_reg_t *reg)
     unsigned count = uct_glex_num_windows(reg->length);
 
     return (count == 1) ? UCS_OK :
-           uct_glex_status(glex_register_mem(reg->home.nic, reg->home.mh,
-                                             count * sizeof(*reg->home.mh), GLEX_MEM_READ,
-                                             &reg->windows_mh));
+                          uct_glex_status(glex_register_mem(reg->home.nic, reg->home.mh,
+                                                            count * sizeof(*reg->home.mh),
+                                                            GLEX_MEM_READ, &reg->windows_mh));
 }
 
 ucs_status_t uct_glex_reg_init(uct_glex_reg_t *reg, glex_ep_handle_t nic, void *address,
@@ -61,9 +61,9 @@ ucs_status_t uct_glex_reg_init(uct_glex_reg_t *reg, glex_ep_handle_t nic, void *
     ucs_status_t status;
 
     reg->address = address;
-    reg->length  = length;
-    reg->table   = NULL;
-    status       = uct_glex_reg_windows_init(reg, &reg->home, nic);
+    reg->length = length;
+    reg->table = NULL;
+    status = uct_glex_reg_windows_init(reg, &reg->home, nic);
     if (status == UCS_OK) {
         status = uct_glex_reg_show_windows(reg);
         if (status != UCS_OK) {
@@ -80,7 +80,7 @@ ucs_status_t uct_glex_reg_init(uct_glex_reg_t *reg, glex_ep_handle_t nic, void *
 
 void uct_glex_reg_cleanup(uct_glex_reg_t *reg)
 {
-    unsigned count              = uct_glex_num_windows(reg->length);
+    unsigned count = uct_glex_num_windows(reg->length);
     uct_glex_reg_table_t *table = reg->table;
     uct_glex_reg_table_t *older;
     unsigned i;
@@ -105,8 +105,8 @@ void uct_glex_reg_cleanup(uct_glex_reg_t *reg)
 static ucs_status_t uct_glex_reg_grow(uct_glex_reg_t *reg, unsigned ep_index)
 {
     uct_glex_reg_table_t *older = reg->table, *table;
-    unsigned old_size           = (older == NULL) ? 0 : older->size;
-    unsigned size               = ucs_max(8, ucs_roundup_pow2(ep_index + 1));
+    unsigned old_size = (older == NULL) ? 0 : older->size;
+    unsigned size = ucs_max(8, ucs_roundup_pow2(ep_index + 1));
 
     if (ep_index < old_size) {
         return UCS_OK;
@@ -116,7 +116,7 @@ static ucs_status_t uct_glex_reg_grow(uct_glex_reg_t *reg, unsigned ep_index)
         return UCS_ERR_NO_MEMORY;
     }
     table->older = older;
-    table->size  = size;
+    table->size = size;
     if (older != NULL) {
         memcpy(table->at, older->at, old_size * sizeof(table->at[0]));
     }

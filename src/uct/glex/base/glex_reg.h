@@ -16,31 +16,31 @@
 
 /* A registration at one endpoint */
 typedef struct uct_glex_reg_ep {
-    glex_ep_handle_t   nic;
-    glex_mem_handle_t *mh;    /* of each window; &first if there is one window */
-    glex_mem_handle_t  first;
+    glex_ep_handle_t nic;
+    glex_mem_handle_t *mh; /* of each window; &first if there is one window */
+    glex_mem_handle_t first;
 } uct_glex_reg_ep_t;
 
 /* A registration at endpoints of the domain, by their index. A larger table replaces a full one.
  * Other threads may still read the older table, so the registration frees it. */
 typedef struct uct_glex_reg_table {
     struct uct_glex_reg_table *older;
-    unsigned                   size;
-    uct_glex_reg_ep_t         *at[];
+    unsigned size;
+    uct_glex_reg_ep_t *at[];
 } uct_glex_reg_table_t;
 
 typedef struct uct_glex_reg {
-    void                 *address;
-    size_t                length;
-    uct_glex_reg_ep_t     home;  /* at the domain's own endpoint, whose index is 0 */
-    uct_glex_reg_table_t *table; /* at other endpoints; NULL: at none yet */
-    glex_mem_handle_t     windows_mh; /* more than one window: home.mh[] itself, for peers to read */
+    void *address;
+    size_t length;
+    uct_glex_reg_ep_t home;       /* at the domain's own endpoint, whose index is 0 */
+    uct_glex_reg_table_t *table;  /* at other endpoints; NULL: at none yet */
+    glex_mem_handle_t windows_mh; /* more than one window: home.mh[] itself, for peers to read */
 } uct_glex_reg_t;
 
 /** Where something lies: name of a registration at one of the domain's endpoints, and offset */
 typedef struct uct_glex_place {
     glex_mem_handle_t mh;
-    uint32_t          offset;
+    uint32_t offset;
 } uct_glex_place_t;
 
 /** Register at the domain's endpoint `nic`. Errors are logged, at a low level if `silent`. */
@@ -55,8 +55,7 @@ void uct_glex_reg_cleanup(uct_glex_reg_t *reg);
 ucs_status_t uct_glex_reg_add(uct_glex_reg_t *reg, glex_ep_handle_t nic, unsigned ep_index);
 
 /** The registration at an endpoint; NULL: uct_glex_reg_add() has to make it first */
-static inline const uct_glex_reg_ep_t *uct_glex_reg_at(const uct_glex_reg_t *reg,
-                                                       unsigned ep_index)
+static inline const uct_glex_reg_ep_t *uct_glex_reg_at(const uct_glex_reg_t *reg, unsigned ep_index)
 {
     const uct_glex_reg_table_t *table;
 
@@ -67,7 +66,8 @@ static inline const uct_glex_reg_ep_t *uct_glex_reg_at(const uct_glex_reg_t *reg
      * sees its size, and a thread that sees the entry sees the handle. */
     table = __atomic_load_n(&reg->table, __ATOMIC_ACQUIRE);
     return ((table == NULL) || (ep_index >= table->size)) ?
-           NULL : __atomic_load_n(&table->at[ep_index], __ATOMIC_ACQUIRE);
+               NULL :
+               __atomic_load_n(&table->at[ep_index], __ATOMIC_ACQUIRE);
 }
 
 #endif

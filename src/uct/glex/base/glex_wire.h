@@ -63,7 +63,8 @@ typedef struct uct_glex_packed_rkey {
 static inline unsigned uct_glex_num_windows(uint64_t length)
 {
     return (length <= UCT_GLEX_WINDOW_MAX) ?
-           1 : (length + (1ul << UCT_GLEX_WINDOW_SHIFT) - 1) >> UCT_GLEX_WINDOW_SHIFT;
+               1 :
+               (length + (1ul << UCT_GLEX_WINDOW_SHIFT) - 1) >> UCT_GLEX_WINDOW_SHIFT;
 }
 
 /* The window that holds a request which begins at `offset`. The empty request at the end belongs to
@@ -109,20 +110,20 @@ enum uct_glex_event_type {
 };
 
 enum uct_glex_flag {
-    UCT_GLEX_FLAG_ACK      = UCS_BIT(0), /* acknowledges a CTL or ACCEPT */
-    UCT_GLEX_FLAG_ZC       = UCS_BIT(1), /* the data is a zero-copy descriptor */
-    UCT_GLEX_FLAG_MORE     = UCS_BIT(2), /* AM, SR: the sender wants more credits */
-    UCT_GLEX_FLAG_WRAP     = UCS_BIT(2), /* ER: the message begins at the first unit */
-    UCT_GLEX_FLAG_UNITS    = UCS_BIT(3)  /* slots: the message lies in the units */
+    UCT_GLEX_FLAG_ACK = UCS_BIT(0),  /* acknowledges a CTL or ACCEPT */
+    UCT_GLEX_FLAG_ZC = UCS_BIT(1),   /* the data is a zero-copy descriptor */
+    UCT_GLEX_FLAG_MORE = UCS_BIT(2), /* AM, SR: the sender wants more credits */
+    UCT_GLEX_FLAG_WRAP = UCS_BIT(2), /* ER: the message begins at the first unit */
+    UCT_GLEX_FLAG_UNITS = UCS_BIT(3) /* slots: the message lies in the units */
 };
 
 /* Cumulative counters (modulo 2^16) in every header return credits: repeating or overtaking does
  * no harm. */
 typedef union uct_glex_credits {
     struct {
-        uint16_t              length;   /* ER: of the message; else 0 */
-        uint16_t              mp_limit; /* so many data MPs may the receiver of this send, in all */
-        uct_glex_fifo_count_t er;       /* consumed by the sender of this */
+        uint16_t length;          /* ER: of the message; else 0 */
+        uint16_t mp_limit;        /* so many data MPs may the receiver of this send, in all */
+        uct_glex_fifo_count_t er; /* consumed by the sender of this */
     };
     uint64_t word;
 } uct_glex_credits_t;
@@ -133,10 +134,10 @@ typedef union uct_glex_credits {
 typedef struct uct_glex_hdr {
     union {
         struct {
-            uint8_t  type_am; /* type 0..2, active message 3..7 */
-            uint8_t  flags;   /* enum uct_glex_flag */
-            uint32_t vc_id;   /* the receiver's name of the VC; 0 in CONNECT */
-            uint16_t seq;     /* of the message in its VC and direction; AM, SR and ER only. In
+            uint8_t type_am; /* type 0..2, active message 3..7 */
+            uint8_t flags;   /* enum uct_glex_flag */
+            uint32_t vc_id;  /* the receiver's name of the VC; 0 in CONNECT */
+            uint16_t seq;    /* of the message in its VC and direction; AM, SR and ER only. In
                                * CONNECT uct_glex_vc_mark(), for the sender alone. */
         } UCS_S_PACKED;
         uint64_t word;
@@ -172,8 +173,8 @@ typedef struct uct_glex_fifo_ctrl {
                                * fence before it reads `armed` */
     } UCS_V_ALIGNED(64);
     struct {
-        uint32_t credits;     /* what was consumed, uct_glex_fifo_count_t; the lender writes */
-        uint32_t wanted;      /* not 0: the borrower needs a message with the credits, too. The
+        uint32_t credits; /* what was consumed, uct_glex_fifo_count_t; the lender writes */
+        uint32_t wanted;  /* not 0: the borrower needs a message with the credits, too. The
                                * lender begins with 1, then the borrower writes. */
     } UCS_V_ALIGNED(64);
 } uct_glex_fifo_ctrl_t;
@@ -185,7 +186,7 @@ typedef struct uct_glex_slot {
         uint8_t data[UCT_GLEX_SLOT_DATA];
         struct {
             uint64_t head;
-            uint8_t  rest[UCT_GLEX_SLOT_DATA - sizeof(uint64_t)];
+            uint8_t rest[UCT_GLEX_SLOT_DATA - sizeof(uint64_t)];
         };
     };
 } uct_glex_slot_t;
@@ -193,7 +194,7 @@ typedef struct uct_glex_slot {
 #define UCT_GLEX_SLOT_VALID (UINT64_C(1) << 63)
 
 /* What a FIFO takes beside its units */
-#define UCT_GLEX_FIFO_RING_SIZE \
+#define UCT_GLEX_FIFO_RING_SIZE                                                                    \
     (sizeof(uct_glex_fifo_ctrl_t) + UCT_GLEX_FIFO_SLOTS * sizeof(uct_glex_slot_t))
 
 /* Whether this is the word of message `num` of the borrower, and not of one that was there
@@ -274,46 +275,46 @@ static inline uint64_t uct_glex_op_cookie_1(enum uct_glex_event_type type, uint3
 /* ---- messages (MP) ---- */
 
 enum uct_glex_ctl_flag {
-    UCT_GLEX_CTL_CREDIT      = UCS_BIT(0), /* nothing but the header's counters */
-    UCT_GLEX_CTL_ER_REQUEST  = UCS_BIT(1), /* lend me a FIFO */
-    UCT_GLEX_CTL_ER_GRANT    = UCS_BIT(2), /* here is a FIFO: fifo_* fields */
-    UCT_GLEX_CTL_ER_NACK     = UCS_BIT(3), /* no FIFO now */
-    UCT_GLEX_CTL_ER_REVOKE   = UCS_BIT(4), /* give the FIFO back */
-    UCT_GLEX_CTL_ER_RELEASED = UCS_BIT(5)  /* the FIFO is not used after er_sent messages */
+    UCT_GLEX_CTL_CREDIT = UCS_BIT(0),     /* nothing but the header's counters */
+    UCT_GLEX_CTL_ER_REQUEST = UCS_BIT(1), /* lend me a FIFO */
+    UCT_GLEX_CTL_ER_GRANT = UCS_BIT(2),   /* here is a FIFO: fifo_* fields */
+    UCT_GLEX_CTL_ER_NACK = UCS_BIT(3),    /* no FIFO now */
+    UCT_GLEX_CTL_ER_REVOKE = UCS_BIT(4),  /* give the FIFO back */
+    UCT_GLEX_CTL_ER_RELEASED = UCS_BIT(5) /* the FIFO is not used after er_sent messages */
 };
 
 typedef struct uct_glex_ctl {
     uint16_t version;
     uint16_t flags;
-    uint32_t vc_id;        /* the sender's name of the VC; the receiver writes it into what it sends
+    uint32_t vc_id;    /* the sender's name of the VC; the receiver writes it into what it sends
                             * back */
-    uint32_t uuid;         /* CONNECT: of the interface that is meant */
-    uint32_t src_uuid;     /* of the sender's interface */
-    uint64_t fifo_mh;      /* ER_GRANT: registration that holds the FIFO */
+    uint32_t uuid;     /* CONNECT: of the interface that is meant */
+    uint32_t src_uuid; /* of the sender's interface */
+    uint64_t fifo_mh;  /* ER_GRANT: registration that holds the FIFO */
     union {
         uint32_t fifo_offset; /* ER_GRANT: from the start of the registration, in bytes */
         uint32_t gone_id;     /* CONNECT: the receiver's name of the VC that the sender gave up
                                * before, or 0 */
     };
-    uint16_t fifo_units;   /* ER_GRANT: length in units, a power of two */
-    uint16_t fifo_msgs;    /* ER_GRANT: messages that may be on their way at once */
-    uint16_t fifo_index;   /* ER_GRANT: the FIFO's name, for REVOKE and RELEASED */
-    uint8_t  fifo_gen;     /* ER_GRANT: distinguishes successive borrowers of one index */
-    uint8_t  unit_shift;   /* ER_GRANT: log2 of the unit size */
-    uint32_t key;          /* key of the sender's endpoint, for RDMA to it */
-    uint16_t er_sent;      /* ER_RELEASED: messages sent through the FIFO, in all */
-    uint16_t revoked_index; /* ER_REVOKE: which FIFO */
+    uint16_t fifo_units;     /* ER_GRANT: length in units, a power of two */
+    uint16_t fifo_msgs;      /* ER_GRANT: messages that may be on their way at once */
+    uint16_t fifo_index;     /* ER_GRANT: the FIFO's name, for REVOKE and RELEASED */
+    uint8_t fifo_gen;        /* ER_GRANT: distinguishes successive borrowers of one index */
+    uint8_t unit_shift;      /* ER_GRANT: log2 of the unit size */
+    uint32_t key;            /* key of the sender's endpoint, for RDMA to it */
+    uint16_t er_sent;        /* ER_RELEASED: messages sent through the FIFO, in all */
+    uint16_t revoked_index;  /* ER_REVOKE: which FIFO */
     uint16_t released_index; /* ER_RELEASED: which FIFO */
-    uint8_t  revoked_gen;
-    uint8_t  released_gen;
-    uint8_t  spacing_shift; /* ER_GRANT: log2 of the spacing of long messages: unit_shift or more */
+    uint8_t revoked_gen;
+    uint8_t released_gen;
+    uint8_t spacing_shift; /* ER_GRANT: log2 of the spacing of long messages: unit_shift or more */
 } UCS_S_PACKED uct_glex_ctl_t;
 
 enum uct_glex_end_flag {
     UCT_GLEX_END_ORDERLY = UCS_BIT(0), /* the sender's interface closes; else the VC failed */
-    UCT_GLEX_END_CLAIMS  = UCS_BIT(1), /* the sender touches no memory of the receiver's for this VC
+    UCT_GLEX_END_CLAIMS = UCS_BIT(1),  /* the sender touches no memory of the receiver's for this VC
                                         * any more */
-    UCT_GLEX_END_WORD    = UCS_BIT(2), /* the sender waits until vc_id stands in the claim word */
+    UCT_GLEX_END_WORD = UCS_BIT(2),    /* the sender waits until vc_id stands in the claim word */
     UCT_GLEX_END_UNKNOWN = UCS_BIT(3)  /* the sender knows no such VC, or refuses a CONNECT:
                                         * last_seq and rx_seq are not given */
 };
@@ -328,8 +329,8 @@ typedef struct uct_glex_end {
     uint32_t key;         /* of the sender's endpoint, for the claim word */
     uint32_t word_offset; /* where the claim word lies in its registration */
     uint64_t word_mh;
-    uint16_t last_seq;    /* sequence number after the sender's last message */
-    uint16_t rx_seq;      /* messages of the receiver that the sender has delivered, in all */
+    uint16_t last_seq; /* sequence number after the sender's last message */
+    uint16_t rx_seq;   /* messages of the receiver that the sender has delivered, in all */
 } UCS_S_PACKED uct_glex_end_t;
 
 /* END as a message */
@@ -369,12 +370,12 @@ typedef struct uct_glex_zc_iov {
 
 /* The data of a message with the ZC flag: the AM header follows the iov entries */
 typedef struct uct_glex_zc {
-    uint32_t          op_id; /* told by the remote event of the last Get, that of the word */
-    uint16_t          iovcnt;
-    uint16_t          header_length;
-    uint32_t          length; /* sum of the iov entries */
-    uint32_t          word_offset; /* where the sender says whether the payload is still valid */
-    uint64_t          word_mh;
+    uint32_t op_id; /* told by the remote event of the last Get, that of the word */
+    uint16_t iovcnt;
+    uint16_t header_length;
+    uint32_t length;      /* sum of the iov entries */
+    uint32_t word_offset; /* where the sender says whether the payload is still valid */
+    uint64_t word_mh;
     uct_glex_zc_iov_t iov[];
 } UCS_S_PACKED uct_glex_zc_t;
 

@@ -37,12 +37,11 @@ static ucs_status_t uct_glex_er_init_pools(uct_glex_iface_t *iface)
     int i;
 
     for (i = 0; (i < 2) && (status == UCS_OK); ++i) {
-        size   = (size_t)iface->er.units[i] << iface->er.layout[i].unit_shift;
-        status = uct_glex_buf_pool_init(&iface->er.pool[i], iface->md, iface->nic,
-                                        GLEX_MEM_WRITE,
+        size = (size_t)iface->er.units[i] << iface->er.layout[i].unit_shift;
+        status = uct_glex_buf_pool_init(&iface->er.pool[i], iface->md, iface->nic, GLEX_MEM_WRITE,
                                         uct_glex_er_pad(iface->er.layout[i]) + size +
-                                        UCT_GLEX_FIFO_RING_SIZE, 1,
-                                        ucs_max(iface->er.max, 1), "glex_er_fifo");
+                                            UCT_GLEX_FIFO_RING_SIZE,
+                                        1, ucs_max(iface->er.max, 1), "glex_er_fifo");
         if (status == UCS_OK) {
             status = uct_glex_buf_pool_init(&iface->er.mirror[i], iface->md, iface->nic,
                                             GLEX_MEM_READ, size, 1, UINT_MAX, "glex_er_mirror");
@@ -62,16 +61,17 @@ static size_t uct_glex_er_spacing(const uct_glex_iface_config_t *config, size_t 
     if (config->erq_spacing != UCS_MEMUNITS_AUTO) {
         return ucs_min(config->erq_spacing, size / UCT_GLEX_FIFO_MIN_UNITS);
     }
-    return ((size >= UCT_GLEX_ER_LARGE_SIZE) &&
-            (ucs_arch_get_cpu_vendor() == UCS_CPU_VENDOR_AMD)) ? UCT_GLEX_ER_SPACING : 0;
+    return ((size >= UCT_GLEX_ER_LARGE_SIZE) && (ucs_arch_get_cpu_vendor() == UCS_CPU_VENDOR_AMD)) ?
+               UCT_GLEX_ER_SPACING :
+               0;
 }
 
 static uct_glex_fifo_layout_t uct_glex_er_layout(const uct_glex_iface_config_t *config, size_t size)
 {
     size_t spacing = ucs_max(uct_glex_er_spacing(config, size), config->erq_unit_size);
 
-    return (uct_glex_fifo_layout_t){.unit_shift    = ucs_ilog2(config->erq_unit_size),
-                                  .spacing_shift = ucs_ilog2(spacing)};
+    return (uct_glex_fifo_layout_t){.unit_shift = ucs_ilog2(config->erq_unit_size),
+                                    .spacing_shift = ucs_ilog2(spacing)};
 }
 
 /*
@@ -83,22 +83,21 @@ static uct_glex_fifo_layout_t uct_glex_er_layout(const uct_glex_iface_config_t *
  */
 static void uct_glex_er_init_sizes(uct_glex_iface_t *iface, const uct_glex_iface_config_t *config)
 {
-    size_t size  = uct_glex_config_fifo_size(config);
+    size_t size = uct_glex_config_fifo_size(config);
     size_t large = ucs_max(size, UCT_GLEX_ER_LARGE_SIZE);
     size_t max;
 
     if ((config->erq_size != UCS_MEMUNITS_AUTO) || !UCT_GLEX_NIC_LOSSLESS) {
         large = size;
     }
-    iface->er.units[0]   = size / config->erq_unit_size;
-    iface->er.units[1]   = large / config->erq_unit_size;
-    iface->er.layout[0]    = uct_glex_er_layout(config, size);
-    iface->er.layout[1]    = uct_glex_er_layout(config, large);
-    iface->er.large_left = (large > size) ? ucs_min(UCT_GLEX_ER_LARGE,
-                                                    config->er_max_mem / 2 / large) : 0;
-    max                  = (config->er_max_mem - iface->er.large_left * large) / size +
-                           iface->er.large_left;
-    iface->er.max        = ucs_min(config->er_max_channels, ucs_min(max, 32768));
+    iface->er.units[0] = size / config->erq_unit_size;
+    iface->er.units[1] = large / config->erq_unit_size;
+    iface->er.layout[0] = uct_glex_er_layout(config, size);
+    iface->er.layout[1] = uct_glex_er_layout(config, large);
+    iface->er.large_left =
+        (large > size) ? ucs_min(UCT_GLEX_ER_LARGE, config->er_max_mem / 2 / large) : 0;
+    max = (config->er_max_mem - iface->er.large_left * large) / size + iface->er.large_left;
+    iface->er.max = ucs_min(config->er_max_channels, ucs_min(max, 32768));
 }
 
 /* Messages in flight of a borrower that does not map its FIFO */
@@ -123,9 +122,9 @@ ucs_status_t uct_glex_er_init(uct_glex_iface_t *iface, const uct_glex_iface_conf
 
     ucs_list_head_init(&iface->er.starved);
     uct_glex_er_init_sizes(iface, config);
-    iface->er.next_gen   = iface->uuid;
-    iface->er.thresh     = uct_glex_iface_has_channel(iface, UCT_GLEX_CHANNEL_SR) ?
-                           config->er_thresh : 0;
+    iface->er.next_gen = iface->uuid;
+    iface->er.thresh =
+        uct_glex_iface_has_channel(iface, UCT_GLEX_CHANNEL_SR) ? config->er_thresh : 0;
     iface->er.has_membarrier = uct_glex_er_init_membarrier();
     if (uct_glex_iface_has_channel(iface, UCT_GLEX_CHANNEL_ER)) {
         status = uct_glex_er_init_msgs(iface, eq_entries);
@@ -136,9 +135,9 @@ ucs_status_t uct_glex_er_init(uct_glex_iface_t *iface, const uct_glex_iface_conf
         return status;
     }
 
-    iface->er_rx     = ucs_calloc(ucs_max(iface->er.max, 1), sizeof(*iface->er_rx), "glex_er_rx");
-    iface->er.polled = ucs_calloc(ucs_max(iface->er.max, 1), sizeof(*iface->er.polled),
-                                  "glex_er_polled");
+    iface->er_rx = ucs_calloc(ucs_max(iface->er.max, 1), sizeof(*iface->er_rx), "glex_er_rx");
+    iface->er.polled =
+        ucs_calloc(ucs_max(iface->er.max, 1), sizeof(*iface->er.polled), "glex_er_polled");
     if ((iface->er_rx == NULL) || (iface->er.polled == NULL)) {
         return UCS_ERR_NO_MEMORY;
     }
@@ -242,9 +241,9 @@ unsigned uct_glex_er_progress_starved(uct_glex_iface_t *iface)
     int more;
 
     do {
-        er     = ucs_list_head(&iface->er.starved, uct_glex_er_tx_t, starved);
-        left   = (&er->starved == end) ? 0 : left - 1;
-        more   = uct_glex_er_read_credits(er->vc);
+        er = ucs_list_head(&iface->er.starved, uct_glex_er_tx_t, starved);
+        left = (&er->starved == end) ? 0 : left - 1;
+        more = uct_glex_er_read_credits(er->vc);
         count += more;
         ucs_list_del(&er->starved);
         ucs_list_add_tail(&iface->er.starved, &er->starved);
@@ -262,7 +261,8 @@ void uct_glex_er_want_credits(uct_glex_iface_t *iface)
 {
     uct_glex_er_tx_t *er;
 
-    ucs_list_for_each(er, &iface->er.starved, starved) {
+    ucs_list_for_each(er, &iface->er.starved, starved)
+    {
         /* relaxed: the caller's barrier is sequentially consistent, as is the lender's between its
          * store of the credits and its load of `wanted`: the lender sees that we sleep, or we see
          * the credits */
@@ -275,7 +275,8 @@ int uct_glex_er_has_new_credits(uct_glex_iface_t *iface)
     uct_glex_er_tx_t *er;
     int some = 0;
 
-    ucs_list_for_each(er, &iface->er.starved, starved) {
+    ucs_list_for_each(er, &iface->er.starved, starved)
+    {
         /* As in progress: new ones, or those that a refused send has read */
         if (uct_glex_er_read_credits(er->vc) || uct_glex_er_has_credits(er->vc)) {
             uct_glex_vc_resume(er->vc);
@@ -289,8 +290,8 @@ int uct_glex_er_has_new_credits(uct_glex_iface_t *iface)
 
 void uct_glex_er_request(uct_glex_vc_t *vc)
 {
-    if (uct_glex_iface_has_channel(vc->iface, UCT_GLEX_CHANNEL_ER) &&
-        (vc->er_tx == NULL) && !vc->er_requested) {
+    if (uct_glex_iface_has_channel(vc->iface, UCT_GLEX_CHANNEL_ER) && (vc->er_tx == NULL) &&
+        !vc->er_requested) {
         vc->er_requested = 1;
         uct_glex_ctl_post(vc, UCT_GLEX_CTL_ER_REQUEST);
     }
@@ -302,14 +303,15 @@ void uct_glex_er_refused(uct_glex_vc_t *vc)
         return;
     }
     vc->er_requested = 0;
-    vc->sr_count     = UCT_GLEX_ER_RETRY << vc->er_backoff;
+    vc->sr_count = UCT_GLEX_ER_RETRY << vc->er_backoff;
     if (vc->er_backoff < UCT_GLEX_ER_MAX_BACKOFF) {
         ++vc->er_backoff;
     }
     if (!uct_glex_iface_has_channel(vc->iface, UCT_GLEX_CHANNEL_SR)) {
         ucs_error("glex: endpoint 0x%" PRIx64 " has no ER channel left for this process and "
                   "UCX_GLEX_CHANNELS allows no other: raise UCX_GLEX_ER_MAX_CHANNELS and "
-                  "UCX_GLEX_ER_MAX_MEM there, or use er,sr", vc->peer);
+                  "UCX_GLEX_ER_MAX_MEM there, or use er,sr",
+                  vc->peer);
         uct_glex_vc_fail(vc, UCS_ERR_EXCEEDS_LIMIT);
     }
 }
@@ -317,9 +319,9 @@ void uct_glex_er_refused(uct_glex_vc_t *vc)
 static ucs_status_t uct_glex_er_map(uct_glex_vc_t *vc, uct_glex_er_tx_t *er,
                                     const uct_glex_ctl_t *ctl)
 {
-    glex_ep_addr_t peer  = {.v = vc->peer};
+    glex_ep_addr_t peer = {.v = vc->peer};
     glex_mem_handle_t mh = {.v = ctl->fifo_mh};
-    size_t size          = (size_t)ctl->fifo_units << ctl->unit_shift;
+    size_t size = (size_t)ctl->fifo_units << ctl->unit_shift;
     uct_glex_buf_pool_t *mirror;
     void *ptr;
 
@@ -331,9 +333,9 @@ static ucs_status_t uct_glex_er_map(uct_glex_vc_t *vc, uct_glex_er_tx_t *er,
             glex_ext_unpin(er->pin);
             return UCS_ERR_INVALID_PARAM;
         }
-        er->base      = ptr;
-        er->ctrl      = UCS_PTR_BYTE_OFFSET(ptr, size);
-        er->slots     = (uct_glex_slot_t*)(er->ctrl + 1);
+        er->base = ptr;
+        er->ctrl = UCS_PTR_BYTE_OFFSET(ptr, size);
+        er->slots = (uct_glex_slot_t *)(er->ctrl + 1);
         er->use_fence = er->ctrl->needs_fence || !vc->iface->er.has_membarrier;
         /* We read the credits. relaxed: as in uct_glex_er_withdraw_request() */
         __atomic_store_n(&er->ctrl->wanted, 0, __ATOMIC_RELAXED);
@@ -383,7 +385,7 @@ static void uct_glex_er_check_fits(uct_glex_vc_t *vc)
 static void uct_glex_er_post_released(uct_glex_vc_t *vc, uint16_t index, uint8_t gen)
 {
     vc->released_index = index;
-    vc->released_gen   = gen;
+    vc->released_gen = gen;
     uct_glex_ctl_post(vc, UCT_GLEX_CTL_ER_RELEASED);
 }
 
@@ -406,28 +408,28 @@ void uct_glex_er_granted(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl)
         return;
     }
 
-    er->vc                = vc;
-    er->index             = ctl->fifo_index;
-    er->gen               = ctl->fifo_gen;
-    er->offset            = ctl->fifo_offset;
-    er->layout.unit_shift   = ctl->unit_shift;
+    er->vc = vc;
+    er->index = ctl->fifo_index;
+    er->gen = ctl->fifo_gen;
+    er->offset = ctl->fifo_offset;
+    er->layout.unit_shift = ctl->unit_shift;
     er->layout.spacing_shift = ctl->spacing_shift;
-    er->counted           = vc->tx_fifo.msgs;
-    er->req.rmt_ep_addr   = uct_glex_vc_dest(vc);
-    er->req.rmt_mh.v      = ctl->fifo_mh;
-    er->req.rmt_key       = ctl->key;
-    er->req.flag          = GLEX_FLAG_REMOTE_EVT | GLEX_EXT_FLAG_NO_LOSS;
+    er->counted = vc->tx_fifo.msgs;
+    er->req.rmt_ep_addr = uct_glex_vc_dest(vc);
+    er->req.rmt_mh.v = ctl->fifo_mh;
+    er->req.rmt_key = ctl->key;
+    er->req.flag = GLEX_FLAG_REMOTE_EVT | GLEX_EXT_FLAG_NO_LOSS;
 
     /* Before the lender gave this FIFO it had consumed all messages of an earlier one */
     vc->tx_fifo.acked.units = vc->tx_fifo.head;
-    vc->tx_fifo.acked.msgs  = vc->tx_fifo.msgs;
-    vc->tx_fifo.units       = ctl->fifo_units;
-    vc->er_tx_mapped        = (er->ctrl != NULL);
-    vc->tx_fifo.msgs_max    = vc->er_tx_mapped ? UCT_GLEX_FIFO_SLOTS : ctl->fifo_msgs;
-    vc->tx.vc_id            = ctl->vc_id; /* the grant may have overtaken the ACCEPT */
-    vc->er_tx               = er;
-    vc->er_requested        = 0;
-    vc->er_backoff          = 0;
+    vc->tx_fifo.acked.msgs = vc->tx_fifo.msgs;
+    vc->tx_fifo.units = ctl->fifo_units;
+    vc->er_tx_mapped = (er->ctrl != NULL);
+    vc->tx_fifo.msgs_max = vc->er_tx_mapped ? UCT_GLEX_FIFO_SLOTS : ctl->fifo_msgs;
+    vc->tx.vc_id = ctl->vc_id; /* the grant may have overtaken the ACCEPT */
+    vc->er_tx = er;
+    vc->er_requested = 0;
+    vc->er_backoff = 0;
     ucs_debug("glex: vc 0x%x: ER to endpoint 0x%" PRIx64 ", %u units of %u bytes, %u messages%s",
               vc->id, vc->peer, ctl->fifo_units, 1U << ctl->unit_shift, ctl->fifo_msgs,
               vc->er_tx_mapped ? "" : ", not mapped");
@@ -445,13 +447,13 @@ void uct_glex_er_drop_tx(uct_glex_vc_t *vc)
         uct_glex_er_starve_end(vc->er_tx);
         glex_ext_unpin(vc->er_tx->pin);
         ucs_free(vc->er_tx);
-        vc->er_tx        = NULL;
+        vc->er_tx = NULL;
         vc->er_tx_mapped = 0;
-        vc->ring_due     = 0;
+        vc->ring_due = 0;
     }
-    vc->tx_fifo.units    = 0;
+    vc->tx_fifo.units = 0;
     vc->tx_fifo.msgs_max = 0;
-    vc->er_requested     = 0;
+    vc->er_requested = 0;
 }
 
 /* Give the FIFO back */
@@ -494,15 +496,15 @@ static UCS_F_ALWAYS_INLINE unsigned uct_glex_er_wrap_flag(const uct_glex_er_plac
 static UCS_F_ALWAYS_INLINE int uct_glex_er_reserve(uct_glex_vc_t *vc, uct_glex_er_place_t *place)
 {
     /* No loop: a lender that publishes new credits for ever must not keep us here */
-    return ucs_likely(uct_glex_fifo_reserve(&vc->tx_fifo, place->units, &place->offset,
-                                            &place->skip)) ||
+    return ucs_likely(
+               uct_glex_fifo_reserve(&vc->tx_fifo, place->units, &place->offset, &place->skip)) ||
            (uct_glex_er_read_credits(vc) &&
             uct_glex_fifo_reserve(&vc->tx_fifo, place->units, &place->offset, &place->skip));
 }
 
 int uct_glex_er_has_credits(uct_glex_vc_t *vc)
 {
-    size_t length             = ucs_min(vc->iface->config.max_bcopy, uct_glex_er_max_length(vc));
+    size_t length = ucs_min(vc->iface->config.max_bcopy, uct_glex_er_max_length(vc));
     uct_glex_er_place_t place = {.units = uct_glex_er_units(vc, length)};
 
     return uct_glex_er_reserve(vc, &place);
@@ -524,7 +526,7 @@ UCS_F_NOINLINE void uct_glex_er_ring(uct_glex_vc_t *vc)
     __atomic_store_n(&vc->er_tx->ctrl->armed, 0, __ATOMIC_RELAXED);
     ret = glex_ext_post_event(vc->iface->nic, uct_glex_vc_dest(vc), 0,
                               uct_glex_hdr_type_am(UCT_GLEX_EVENT_RING, 0) |
-                              ((uint64_t)vc->tx.vc_id << 16));
+                                  ((uint64_t)vc->tx.vc_id << 16));
     vc->ring_due = (ret == GLEX_BUSY);
     if (vc->ring_due) {
         uct_glex_vc_schedule(vc);
@@ -547,11 +549,11 @@ static UCS_F_ALWAYS_INLINE void uct_glex_er_prefetch_next(const uct_glex_vc_t *v
                                                           size_t length)
 {
     const uct_glex_er_tx_t *er = vc->er_tx;
-    unsigned needed    = ucs_max(units, er->bcopy_units);
-    int wraps          = needed > uct_glex_fifo_to_end(vc->tx_fifo.head, vc->tx_fifo.units);
-    uint16_t first     = wraps ? 0 : uct_glex_fifo_offset(vc->tx_fifo.head, vc->tx_fifo.units);
+    unsigned needed = ucs_max(units, er->bcopy_units);
+    int wraps = needed > uct_glex_fifo_to_end(vc->tx_fifo.head, vc->tx_fifo.units);
+    uint16_t first = wraps ? 0 : uct_glex_fifo_offset(vc->tx_fifo.head, vc->tx_fifo.units);
     const uint8_t *ptr = er->base + ((size_t)first << er->layout.unit_shift);
-    size_t end         = ucs_min(length, UCT_GLEX_ER_PREFETCH_BYTES);
+    size_t end = ucs_min(length, UCT_GLEX_ER_PREFETCH_BYTES);
     size_t i;
 
     for (i = 0; i < end; i += UCT_GLEX_ER_ALIGN) {
@@ -617,21 +619,21 @@ static glex_event_t uct_glex_er_event(const uct_glex_vc_t *vc, uint8_t am_id, un
     glex_event_t event;
 
     event.cookie_0 = vc->tx.credits.word | length;
-    event.cookie_1 = uct_glex_vc_hdr_word(vc, UCT_GLEX_EVENT_ER, am_id,
-                                          flags | uct_glex_er_wrap_flag(place));
+    event.cookie_1 =
+        uct_glex_vc_hdr_word(vc, UCT_GLEX_EVENT_ER, am_id, flags | uct_glex_er_wrap_flag(place));
     return event;
 }
 
 static glex_ret_t uct_glex_er_imm_put(uct_glex_vc_t *vc, uint8_t am_id, unsigned flags,
                                       const uct_glex_er_place_t *place, void *data, size_t length)
 {
-    uct_glex_er_tx_t *er     = vc->er_tx;
+    uct_glex_er_tx_t *er = vc->er_tx;
     glex_imm_rdma_req_t *req = &er->req;
 
-    req->data       = data;
-    req->len        = length;
+    req->data = data;
+    req->len = length;
     req->rmt_offset = er->offset + ((uint32_t)place->offset << er->layout.unit_shift);
-    req->rmt_evt    = uct_glex_er_event(vc, am_id, flags, place, length);
+    req->rmt_evt = uct_glex_er_event(vc, am_id, flags, place, length);
     return glex_imm_rdma(vc->iface->nic, req, NULL);
 }
 
@@ -640,20 +642,20 @@ static glex_ret_t uct_glex_er_put(uct_glex_vc_t *vc, uint8_t am_id, unsigned fla
                                   const uct_glex_er_place_t *place, size_t length)
 {
     uct_glex_er_tx_t *er = vc->er_tx;
-    uint32_t start       = (uint32_t)place->offset << er->layout.unit_shift;
+    uint32_t start = (uint32_t)place->offset << er->layout.unit_shift;
     glex_rdma_req_t req;
 
-    req.rmt_ep_addr  = er->req.rmt_ep_addr;
-    req.local_mh     = er->mirror->mh;
+    req.rmt_ep_addr = er->req.rmt_ep_addr;
+    req.local_mh = er->mirror->mh;
     req.local_offset = er->mirror->offset + start;
-    req.len          = length;
-    req.rmt_mh       = er->req.rmt_mh;
-    req.rmt_offset   = er->offset + start;
-    req.type         = GLEX_RDMA_TYPE_PUT;
-    req.rmt_key      = er->req.rmt_key;
-    req.flag         = GLEX_FLAG_REMOTE_EVT | GLEX_EXT_FLAG_NO_LOSS;
-    req.next         = NULL;
-    req.rmt_evt      = uct_glex_er_event(vc, am_id, flags, place, length);
+    req.len = length;
+    req.rmt_mh = er->req.rmt_mh;
+    req.rmt_offset = er->offset + start;
+    req.type = GLEX_RDMA_TYPE_PUT;
+    req.rmt_key = er->req.rmt_key;
+    req.flag = GLEX_FLAG_REMOTE_EVT | GLEX_EXT_FLAG_NO_LOSS;
+    req.next = NULL;
+    req.rmt_evt = uct_glex_er_event(vc, am_id, flags, place, length);
     return glex_rdma(vc->iface->nic, &req, NULL);
 }
 
@@ -664,9 +666,10 @@ static ucs_status_t uct_glex_er_send_mirror(uct_glex_vc_t *vc, uint8_t am_id, si
     glex_ret_t ret;
 
     place->units = uct_glex_er_units(vc, length);
-    ret = (length <= UCT_GLEX_IMM_PUT_LEN) ?
-          uct_glex_er_imm_put(vc, am_id, flags, place, uct_glex_er_pack_ptr(vc, place), length) :
-          uct_glex_er_put(vc, am_id, flags, place, length);
+    ret =
+        (length <= UCT_GLEX_IMM_PUT_LEN) ?
+            uct_glex_er_imm_put(vc, am_id, flags, place, uct_glex_er_pack_ptr(vc, place), length) :
+            uct_glex_er_put(vc, am_id, flags, place, length);
     if (ret != GLEX_SUCCESS) {
         return uct_glex_status(ret);
     }

@@ -32,22 +32,22 @@ static inline size_t uct_glex_er_pad(uct_glex_fifo_layout_t layout)
 
 /* The FIFO that a VC borrowed */
 struct uct_glex_er_tx {
-    uct_glex_slot_t      *slots;      /* the ring; only if it is mapped: vc->er_tx_mapped */
-    uint8_t              *base;       /* where longer messages are packed: units, or their image */
-    uint16_t              bcopy_units; /* for a message of max_bcopy; 0: too long for the FIFO */
-    uct_glex_fifo_layout_t  layout;
-    uint8_t               use_fence;  /* the lender or this process cannot call membarrier() */
-    uint8_t               is_starved;
-    uint8_t               gen;
-    uint16_t              index;      /* the lender's name of the FIFO */
-    uint16_t              counted;    /* messages that the NIC's counters know of, in all */
-    uint32_t              offset;     /* of the FIFO in its registration */
-    uct_glex_fifo_ctrl_t *ctrl;       /* only if it is mapped, else NULL */
-    uct_glex_buf_t       *mirror;     /* its image; only if it is not mapped */
-    ucs_list_link_t       starved;    /* in iface->er.starved while is_starved */
-    uct_glex_vc_t        *vc;
-    struct glex_ext_pin  *pin;        /* keeps the FIFO mapped; NULL: it is not */
-    glex_imm_rdma_req_t   req;        /* constant fields filled in */
+    uct_glex_slot_t *slots; /* the ring; only if it is mapped: vc->er_tx_mapped */
+    uint8_t *base;          /* where longer messages are packed: units, or their image */
+    uint16_t bcopy_units;   /* for a message of max_bcopy; 0: too long for the FIFO */
+    uct_glex_fifo_layout_t layout;
+    uint8_t use_fence; /* the lender or this process cannot call membarrier() */
+    uint8_t is_starved;
+    uint8_t gen;
+    uint16_t index;             /* the lender's name of the FIFO */
+    uint16_t counted;           /* messages that the NIC's counters know of, in all */
+    uint32_t offset;            /* of the FIFO in its registration */
+    uct_glex_fifo_ctrl_t *ctrl; /* only if it is mapped, else NULL */
+    uct_glex_buf_t *mirror;     /* its image; only if it is not mapped */
+    ucs_list_link_t starved;    /* in iface->er.starved while is_starved */
+    uct_glex_vc_t *vc;
+    struct glex_ext_pin *pin; /* keeps the FIFO mapped; NULL: it is not */
+    glex_imm_rdma_req_t req;  /* constant fields filled in */
 };
 
 ucs_status_t uct_glex_er_init(uct_glex_iface_t *iface, const uct_glex_iface_config_t *config,
@@ -117,8 +117,8 @@ int uct_glex_er_read_credits(uct_glex_vc_t *vc);
 void uct_glex_er_ring(uct_glex_vc_t *vc);
 
 /** The word of the next slot. A word is never 0, which is what a new FIFO holds. */
-static inline uint64_t uct_glex_er_slot_word(const uct_glex_vc_t *vc, uint8_t am_id,
-                                             unsigned flags, size_t length)
+static inline uint64_t uct_glex_er_slot_word(const uct_glex_vc_t *vc, uint8_t am_id, unsigned flags,
+                                             size_t length)
 {
     return UCT_GLEX_SLOT_VALID | (uint16_t)(vc->tx_fifo.msgs + 1) | ((uint64_t)length << 16) |
            ((uint64_t)vc->tx.seq << 32) | ((uint64_t)am_id << 48) | ((uint64_t)flags << 56);
@@ -168,8 +168,8 @@ static UCS_F_ALWAYS_INLINE ucs_status_t uct_glex_er_send_short(uct_glex_vc_t *vc
     if (ucs_unlikely(!uct_glex_fifo_may_send(&vc->tx_fifo)) && !uct_glex_er_read_credits(vc)) {
         return UCS_ERR_NO_RESOURCE;
     }
-    slot          = uct_glex_er_next_slot(vc, er);
-    slot->head    = header;
+    slot = uct_glex_er_next_slot(vc, er);
+    slot->head = header;
     uct_glex_copy_small(slot->rest, data, length);
     uct_glex_er_publish(vc, er, slot, am_id, 0, sizeof(header) + length);
     return UCS_OK;
@@ -182,8 +182,7 @@ ucs_status_t uct_glex_er_send(uct_glex_vc_t *vc, uint8_t am_id, const void *data
 
 /** Pack a message of up to max_bcopy bytes, that fits (er_tx->bcopy_units), straight into the FIFO.
  *  Returns its length or error. */
-ssize_t uct_glex_er_bcopy(uct_glex_vc_t *vc, uint8_t am_id, uct_pack_callback_t pack_cb,
-                          void *arg);
+ssize_t uct_glex_er_bcopy(uct_glex_vc_t *vc, uint8_t am_id, uct_pack_callback_t pack_cb, void *arg);
 
 /** No credits are left: have progress read them, and resume what is pending */
 void uct_glex_er_starve(uct_glex_vc_t *vc);
@@ -240,8 +239,7 @@ void uct_glex_er_check_released(uct_glex_vc_t *vc);
 static inline int uct_glex_er_must_tell(const uct_glex_vc_t *vc)
 {
     return (vc->lent == UCT_GLEX_LENT_FIFO) &&
-           uct_glex_fifo_must_tell(&uct_glex_er_rx_of(vc)->fifo, vc->tx.credits.er,
-                                   vc->advertised);
+           uct_glex_fifo_must_tell(&uct_glex_er_rx_of(vc)->fifo, vc->tx.credits.er, vc->advertised);
 }
 
 /** Publish the credits now. Returns 0 where the sender needs a message, too: it cannot read them,
@@ -318,12 +316,12 @@ static UCS_F_ALWAYS_INLINE void uct_glex_er_deliver(uct_glex_vc_t *vc, uint8_t a
  *  end the VC, and the FIFO is not polled any more then. */
 static UCS_F_ALWAYS_INLINE unsigned uct_glex_er_take(uct_glex_er_rx_t *er_rx)
 {
-    uct_glex_vc_t *vc     = er_rx->vc;
-    uint16_t num          = er_rx->arrived;
+    uct_glex_vc_t *vc = er_rx->vc;
+    uint16_t num = er_rx->arrived;
     uct_glex_slot_t *slot = uct_glex_er_slot(er_rx, num);
     /* acquire: what the message consists of was written before */
-    uint64_t word         = __atomic_load_n(&slot->word, __ATOMIC_ACQUIRE);
-    uint64_t varies       = word ^ uct_glex_slot_usual(num, vc->rx_seq);
+    uint64_t word = __atomic_load_n(&slot->word, __ATOMIC_ACQUIRE);
+    uint64_t varies = word ^ uct_glex_slot_usual(num, vc->rx_seq);
 
     if (ucs_unlikely((varies & ~UCT_GLEX_SLOT_VARIES) ||
                      (uct_glex_slot_length(varies) > UCT_GLEX_SLOT_DATA))) {

@@ -54,24 +54,23 @@ int uct_glex_er_publish_credits(uct_glex_vc_t *vc)
 static void uct_glex_er_revoke_idle(uct_glex_iface_t *iface)
 {
     ucs_time_t now = ucs_get_time();
-    unsigned left  = ucs_min(iface->er.max, UCT_GLEX_SLICE);
-    int is_asked   = 0;
+    unsigned left = ucs_min(iface->er.max, UCT_GLEX_SLICE);
+    int is_asked = 0;
     uct_glex_er_rx_t *er_rx;
     uct_glex_vc_t *vc;
 
     if (now < iface->er.idle_next) {
         return;
     }
-    iface->er.idle_next = now +
-                          ucs_time_from_msec(UCT_GLEX_ER_IDLE_MS) * left / iface->er.max;
+    iface->er.idle_next = now + ucs_time_from_msec(UCT_GLEX_ER_IDLE_MS) * left / iface->er.max;
     for (; left > 0; --left) {
-        er_rx              = &iface->er_rx[iface->er.idle_hand];
+        er_rx = &iface->er_rx[iface->er.idle_hand];
         iface->er.idle_hand = (iface->er.idle_hand + 1) % iface->er.max;
-        vc                 = er_rx->vc;
+        vc = er_rx->vc;
         if (!is_asked && (vc != NULL) && (vc->state == UCT_GLEX_VC_OPEN) && !er_rx->revoked &&
             (er_rx->msgs_mark == vc->tx.credits.er.msgs)) {
             er_rx->revoked = 1;
-            is_asked       = 1;
+            is_asked = 1;
             uct_glex_ctl_post(vc, UCT_GLEX_CTL_ER_REVOKE);
         }
         er_rx->msgs_mark = (vc != NULL) ? vc->tx.credits.er.msgs : 0;
@@ -98,7 +97,7 @@ static uct_glex_buf_t *uct_glex_er_rx_get_buf(uct_glex_iface_t *iface, uint8_t *
         iface->er.large_left = 0; /* not tried again before one comes back */
     }
     *is_large_p = 0;
-    buf         = NULL;
+    buf = NULL;
     (void)uct_glex_buf_get(&iface->er.pool[0], 0, &buf);
     return buf;
 }
@@ -107,7 +106,7 @@ static uct_glex_buf_t *uct_glex_er_rx_get_buf(uct_glex_iface_t *iface, uint8_t *
 static int uct_glex_er_rx_alloc(const uct_glex_vc_t *vc, uct_glex_er_rx_t *er_rx)
 {
     uct_glex_iface_t *iface = vc->iface;
-    unsigned msgs_max       = iface->er.msgs_max;
+    unsigned msgs_max = iface->er.msgs_max;
     uct_glex_fifo_ctrl_t *ctrl;
     uint16_t units;
 
@@ -115,16 +114,16 @@ static int uct_glex_er_rx_alloc(const uct_glex_vc_t *vc, uct_glex_er_rx_t *er_rx
     if (er_rx->buf == NULL) {
         return 0;
     }
-    units         = iface->er.units[er_rx->is_large];
+    units = iface->er.units[er_rx->is_large];
     er_rx->layout = iface->er.layout[er_rx->is_large];
     if (!uct_glex_vc_is_mapped(vc)) {
         /* the NIC writes, and spacing would only leave room for fewer messages */
         er_rx->layout.spacing_shift = er_rx->layout.unit_shift;
     }
-    er_rx->base   = UCS_PTR_BYTE_OFFSET(er_rx->buf->ptr, uct_glex_er_pad(er_rx->layout));
-    ctrl          = UCS_PTR_BYTE_OFFSET(er_rx->base, (size_t)units << er_rx->layout.unit_shift);
-    er_rx->ctrl   = er_rx->buf->nic_memory ? ctrl : NULL;
-    er_rx->slots  = er_rx->buf->nic_memory ? (uct_glex_slot_t*)(ctrl + 1) : NULL;
+    er_rx->base = UCS_PTR_BYTE_OFFSET(er_rx->buf->ptr, uct_glex_er_pad(er_rx->layout));
+    ctrl = UCS_PTR_BYTE_OFFSET(er_rx->base, (size_t)units << er_rx->layout.unit_shift);
+    er_rx->ctrl = er_rx->buf->nic_memory ? ctrl : NULL;
+    er_rx->slots = er_rx->buf->nic_memory ? (uct_glex_slot_t *)(ctrl + 1) : NULL;
     if (er_rx->buf->nic_memory) {
         /* Its borrower may map it or not, and has so many in flight at least */
         msgs_max = ucs_min(msgs_max, UCT_GLEX_FIFO_SLOTS);
@@ -137,7 +136,7 @@ static int uct_glex_er_rx_alloc(const uct_glex_vc_t *vc, uct_glex_er_rx_t *er_rx
 int uct_glex_er_lend(uct_glex_vc_t *vc)
 {
     uct_glex_iface_t *iface = vc->iface;
-    uint16_t index          = iface->er.free;
+    uint16_t index = iface->er.free;
     uct_glex_er_rx_t *er_rx = &iface->er_rx[index];
 
     if ((vc->lent != UCT_GLEX_LENT_NONE) || (iface->er.max == 0)) {
@@ -150,16 +149,16 @@ int uct_glex_er_lend(uct_glex_vc_t *vc)
     if (!uct_glex_er_rx_alloc(vc, er_rx)) {
         return 0;
     }
-    iface->er.free    = er_rx->next_free;
-    er_rx->vc         = vc;
-    er_rx->gen        = iface->er.next_gen++;
-    er_rx->msgs_mark  = vc->tx.credits.er.msgs - 1; /* not idle at the next search */
-    er_rx->is_polled  = 0;
-    er_rx->revoked    = 0;
-    vc->lent          = UCT_GLEX_LENT_FIFO;
+    iface->er.free = er_rx->next_free;
+    er_rx->vc = vc;
+    er_rx->gen = iface->er.next_gen++;
+    er_rx->msgs_mark = vc->tx.credits.er.msgs - 1; /* not idle at the next search */
+    er_rx->is_polled = 0;
+    er_rx->revoked = 0;
+    vc->lent = UCT_GLEX_LENT_FIFO;
     vc->rx_fifo_index = index;
-    er_rx->fifo.next  = vc->tx.credits.er.units; /* all of an earlier FIFO is consumed */
-    vc->er_rx_mapped  = (er_rx->ctrl != NULL);
+    er_rx->fifo.next = vc->tx.credits.er.units; /* all of an earlier FIFO is consumed */
+    vc->er_rx_mapped = (er_rx->ctrl != NULL);
     if (vc->er_rx_mapped) {
         uct_glex_er_publish_begin(vc);
     }
@@ -170,13 +169,13 @@ void uct_glex_er_fill_grant(uct_glex_vc_t *vc, uct_glex_ctl_t *ctl)
 {
     const uct_glex_er_rx_t *er_rx = uct_glex_er_rx_of(vc);
 
-    ctl->fifo_mh     = er_rx->buf->mh.v;
+    ctl->fifo_mh = er_rx->buf->mh.v;
     ctl->fifo_offset = er_rx->buf->offset + uct_glex_er_pad(er_rx->layout);
-    ctl->fifo_units  = er_rx->fifo.units;
-    ctl->fifo_msgs   = vc->iface->er.msgs_max;
-    ctl->fifo_index  = vc->rx_fifo_index;
-    ctl->fifo_gen    = er_rx->gen;
-    ctl->unit_shift  = er_rx->layout.unit_shift;
+    ctl->fifo_units = er_rx->fifo.units;
+    ctl->fifo_msgs = vc->iface->er.msgs_max;
+    ctl->fifo_index = vc->rx_fifo_index;
+    ctl->fifo_gen = er_rx->gen;
+    ctl->unit_shift = er_rx->layout.unit_shift;
     ctl->spacing_shift = er_rx->layout.spacing_shift;
 }
 
@@ -185,10 +184,10 @@ uct_glex_er_rx_t *uct_glex_er_lease_rx(uct_glex_vc_t *vc)
     uct_glex_er_rx_t *er_rx = uct_glex_er_rx_of(vc);
 
     uct_glex_er_poll_end(vc->iface, er_rx);
-    er_rx->vc        = NULL;
-    vc->lent         = UCT_GLEX_LENT_NONE;
+    er_rx->vc = NULL;
+    vc->lent = UCT_GLEX_LENT_NONE;
     vc->er_rx_mapped = 0;
-    vc->ctl         &= ~UCT_GLEX_CTL_ER_REVOKE; /* it would name no FIFO, or the next one */
+    vc->ctl &= ~UCT_GLEX_CTL_ER_REVOKE; /* it would name no FIFO, or the next one */
     return er_rx;
 }
 
@@ -198,7 +197,7 @@ void uct_glex_er_lease_end(uct_glex_iface_t *iface, uct_glex_er_rx_t *er_rx)
     --iface->er.lent;
     iface->er.large_left += er_rx->is_large;
     er_rx->next_free = iface->er.free;
-    iface->er.free   = er_rx - iface->er_rx;
+    iface->er.free = er_rx - iface->er_rx;
 }
 
 void uct_glex_er_check_released(uct_glex_vc_t *vc)

@@ -51,8 +51,8 @@ void uct_glex_er_consumed(uct_glex_vc_t *vc, uint16_t used)
     uint16_t units = (vc->tx.credits.word >> 32) + used;
 
     /* as a whole: see uct_glex_hdr_t */
-    vc->tx.credits.word = (vc->tx.credits.word & ~(UINT64_C(0xffff) << 32)) |
-                          ((uint64_t)units << 32);
+    vc->tx.credits.word =
+        (vc->tx.credits.word & ~(UINT64_C(0xffff) << 32)) | ((uint64_t)units << 32);
     vc->tx.credits.word += UCT_GLEX_CREDITS_ONE_MSG;
     if (ucs_unlikely(uct_glex_fifo_must_tell(&uct_glex_er_rx_of(vc)->fifo, vc->tx.credits.er,
                                              vc->advertised))) {
@@ -66,7 +66,7 @@ void uct_glex_er_consumed(uct_glex_vc_t *vc, uint16_t used)
 static void *uct_glex_er_find(uct_glex_vc_t *vc, unsigned flags, uint32_t length, uint16_t *used_p)
 {
     uct_glex_er_rx_t *er_rx = uct_glex_er_rx_of(vc);
-    unsigned units          = uct_glex_fifo_message_units(length, er_rx->layout);
+    unsigned units = uct_glex_fifo_message_units(length, er_rx->layout);
     uint16_t offset;
 
     if (!uct_glex_fifo_arrive(&er_rx->fifo, units, flags & UCT_GLEX_FLAG_WRAP, &offset, used_p)) {
@@ -96,10 +96,10 @@ static UCS_F_ALWAYS_INLINE void uct_glex_er_recv_msg(uct_glex_vc_t *vc, uint16_t
 void uct_glex_er_take_unusual(uct_glex_er_rx_t *er_rx, uct_glex_slot_t *slot, uint64_t word)
 {
     uct_glex_vc_t *vc = er_rx->vc;
-    unsigned flags    = uct_glex_slot_flags(word);
-    uint32_t length   = uct_glex_slot_length(word);
-    void *data        = slot->data;
-    uint16_t used     = 0;
+    unsigned flags = uct_glex_slot_flags(word);
+    uint32_t length = uct_glex_slot_length(word);
+    void *data = slot->data;
+    uint16_t used = 0;
 
     ++er_rx->arrived;
     if (flags & UCT_GLEX_FLAG_UNITS) {
@@ -152,7 +152,7 @@ static uct_glex_vc_t *uct_glex_er_vc(uct_glex_iface_t *iface, uint64_t word)
 void uct_glex_er_recv(uct_glex_iface_t *iface, uint64_t word, uct_glex_credits_t credits)
 {
     uct_glex_vc_t *vc = uct_glex_er_vc(iface, word);
-    uint32_t length   = credits.word & UCT_GLEX_ER_MAX_LENGTH;
+    uint32_t length = credits.word & UCT_GLEX_ER_MAX_LENGTH;
     uint16_t used;
     void *data;
 
@@ -194,7 +194,8 @@ static int uct_glex_er_barrier(const uct_glex_iface_t *iface)
         return 1;
     }
     ucs_error("glex: membarrier() fails, which worked before: %s; progress polls all FIFOs from "
-              "now on, and cannot sleep", strerror(errno));
+              "now on, and cannot sleep",
+              strerror(errno));
     return 0;
 }
 
@@ -213,8 +214,8 @@ void uct_glex_er_poll_begin(uct_glex_vc_t *vc)
         return;
     }
     uct_glex_er_set_armed(er_rx, 0);
-    er_rx->is_polled  = 1;
-    er_rx->swept      = er_rx->arrived - 1; /* not silent at the next sweep */
+    er_rx->is_polled = 1;
+    er_rx->swept = er_rx->arrived - 1; /* not silent at the next sweep */
     er_rx->poll_index = iface->num_polled;
     iface->er.polled[iface->num_polled++] = er_rx;
 }
@@ -224,10 +225,10 @@ void uct_glex_er_poll_end(uct_glex_iface_t *iface, uct_glex_er_rx_t *er_rx)
     uct_glex_er_rx_t *last;
 
     if (er_rx->is_polled) {
-        last                                = iface->er.polled[--iface->num_polled];
-        last->poll_index                    = er_rx->poll_index;
-        iface->er.polled[last->poll_index]  = last;
-        er_rx->is_polled                    = 0;
+        last = iface->er.polled[--iface->num_polled];
+        last->poll_index = er_rx->poll_index;
+        iface->er.polled[last->poll_index] = last;
+        er_rx->is_polled = 0;
     }
 }
 
@@ -266,7 +267,7 @@ unsigned uct_glex_er_poll_fifo(uct_glex_er_rx_t *er_rx)
 
 unsigned uct_glex_er_poll_some(uct_glex_iface_t *iface)
 {
-    unsigned left  = ucs_min(iface->num_polled, UCT_GLEX_ER_POLL_FIFOS);
+    unsigned left = ucs_min(iface->num_polled, UCT_GLEX_ER_POLL_FIFOS);
     unsigned count = 0;
 
     for (; (left > 0) && (iface->num_polled > 0); --left) {
@@ -294,7 +295,7 @@ unsigned uct_glex_er_recv_ring(uct_glex_iface_t *iface, uint64_t word)
 static unsigned uct_glex_er_forget_armed(uct_glex_iface_t *iface, unsigned first, unsigned end)
 {
     int is_ordered = uct_glex_er_barrier(iface);
-    unsigned i     = end, count = 0;
+    unsigned i = end, count = 0;
     uct_glex_er_rx_t *er_rx;
     uint64_t word;
 
@@ -329,7 +330,7 @@ void uct_glex_er_poll_sweep(uct_glex_iface_t *iface)
         iface->er.sweep_next = now + ucs_time_from_usec(UCT_GLEX_ER_SILENT_US);
         iface->er.sweep_left = iface->num_polled;
     }
-    end   = ucs_min(iface->er.sweep_left, iface->num_polled);
+    end = ucs_min(iface->er.sweep_left, iface->num_polled);
     first = end - ucs_min(end, UCT_GLEX_SLICE);
     iface->er.sweep_left = first;
     for (i = first; i < end; ++i) {
@@ -359,5 +360,6 @@ int uct_glex_er_sleep(uct_glex_iface_t *iface)
     /* A FIFO whose borrower has cleared `armed` by now is polled still, and its event is on its
      * way */
     return uct_glex_er_forget_armed(iface, 0, iface->num_polled) +
-           uct_glex_er_has_new_credits(iface) > 0;
+               uct_glex_er_has_new_credits(iface) >
+           0;
 }

@@ -15,36 +15,34 @@
 static void uct_glex_op_obj_init(ucs_mpool_t *mp, void *obj, void *chunk)
 {
     uct_glex_iface_t *iface = ucs_container_of(mp, uct_glex_iface_t, ops.mp);
-    uct_glex_op_t *op       = obj;
+    uct_glex_op_t *op = obj;
 
     op->events = 0;
-    op->held   = 0;
-    op->id     = ucs_ptr_array_insert(&iface->ops.table, op);
+    op->held = 0;
+    op->id = ucs_ptr_array_insert(&iface->ops.table, op);
     ucs_assert_always(op->id <= UCT_GLEX_OP_INDEX_MASK);
 }
 
 static void uct_glex_op_obj_cleanup(ucs_mpool_t *mp, void *obj)
 {
     uct_glex_iface_t *iface = ucs_container_of(mp, uct_glex_iface_t, ops.mp);
-    uct_glex_op_t *op       = obj;
+    uct_glex_op_t *op = obj;
 
     ucs_ptr_array_remove(&iface->ops.table, op->id & UCT_GLEX_OP_INDEX_MASK);
 }
 
-static ucs_mpool_ops_t uct_glex_op_mpool_ops = {
-    .chunk_alloc   = ucs_mpool_chunk_malloc,
-    .chunk_release = ucs_mpool_chunk_free,
-    .obj_init      = uct_glex_op_obj_init,
-    .obj_cleanup   = uct_glex_op_obj_cleanup,
-    .obj_str       = NULL
-};
+static ucs_mpool_ops_t uct_glex_op_mpool_ops = {.chunk_alloc = ucs_mpool_chunk_malloc,
+                                                .chunk_release = ucs_mpool_chunk_free,
+                                                .obj_init = uct_glex_op_obj_init,
+                                                .obj_cleanup = uct_glex_op_obj_cleanup,
+                                                .obj_str = NULL};
 
 ucs_status_t uct_glex_op_init(uct_glex_iface_t *iface, const uct_glex_iface_config_t *config)
 {
     ucs_status_t status;
 
     ucs_ptr_array_init(&iface->ops.table, "glex_ops");
-    status = uct_glex_mpool_init(&iface->ops.mp, sizeof(uct_glex_op_t), sizeof(void*), 64,
+    status = uct_glex_mpool_init(&iface->ops.mp, sizeof(uct_glex_op_t), sizeof(void *), 64,
                                  UCT_GLEX_OP_INDEX_MASK, &uct_glex_op_mpool_ops, "glex_op");
     if (status != UCS_OK) {
         return status;
@@ -55,13 +53,13 @@ ucs_status_t uct_glex_op_init(uct_glex_iface_t *iface, const uct_glex_iface_conf
     if (status != UCS_OK) {
         return status;
     }
-    iface->ops.shares[UCT_GLEX_OP_SR].max  = config->srq_capacity;
-    iface->ops.shares[UCT_GLEX_OP_ZC].max  = config->zc_req_capacity;
+    iface->ops.shares[UCT_GLEX_OP_SR].max = config->srq_capacity;
+    iface->ops.shares[UCT_GLEX_OP_ZC].max = config->zc_req_capacity;
     iface->ops.shares[UCT_GLEX_OP_RMA].max = config->rma_req_capacity;
     iface->ops.next_gen = iface->uuid;
     return uct_glex_buf_pool_init(&iface->ops.words, iface->md, iface->nic, GLEX_MEM_READ,
-                                  UCS_SYS_CACHE_LINE_SIZE, 64,
-                                  ucs_max(config->zc_req_capacity, 1), "glex_zc_word");
+                                  UCS_SYS_CACHE_LINE_SIZE, 64, ucs_max(config->zc_req_capacity, 1),
+                                  "glex_zc_word");
 }
 
 void uct_glex_op_cleanup(uct_glex_iface_t *iface)
@@ -95,18 +93,18 @@ ucs_status_t uct_glex_op_new(uct_glex_vc_t *vc, enum uct_glex_op_type type, uct_
         ++vc->held[type];
     }
     ++vc->num_ops;
-    op->vc        = vc;
-    op->ep        = NULL;
-    op->comp      = comp;
-    op->buf       = NULL;
-    op->memh      = NULL;
-    op->id        = (op->id & UCT_GLEX_OP_INDEX_MASK) |
-                    ((uint32_t)iface->ops.next_gen++ << UCT_GLEX_OP_INDEX_BITS);
+    op->vc = vc;
+    op->ep = NULL;
+    op->comp = comp;
+    op->buf = NULL;
+    op->memh = NULL;
+    op->id = (op->id & UCT_GLEX_OP_INDEX_MASK) |
+             ((uint32_t)iface->ops.next_gen++ << UCT_GLEX_OP_INDEX_BITS);
     op->unpack_cb = NULL;
-    op->type      = type;
-    op->done      = (type == UCT_GLEX_OP_FLUSH);
-    op->status    = UCS_OK;
-    *op_p         = op;
+    op->type = type;
+    op->done = (type == UCT_GLEX_OP_FLUSH);
+    op->status = UCS_OK;
+    *op_p = op;
     return UCS_OK;
 }
 
@@ -154,21 +152,20 @@ glex_ret_t uct_glex_op_get(uct_glex_vc_t *vc, const uct_glex_get_t *get, const u
 {
     glex_rdma_req_t req = {
         .rmt_ep_addr = {.v = vc->peer},
-        .len         = get->length,
-        .rmt_mh      = {.v = get->mh},
-        .rmt_offset  = get->offset,
-        .type        = GLEX_RDMA_TYPE_GET,
-        .rmt_evt     = {.cookie_1 = uct_glex_op_cookie_1(UCT_GLEX_EVENT_OP, get->op_id)},
-        .rmt_key     = vc->peer_key,
-        .flag        = GLEX_EXT_FLAG_NO_LOSS | flags
-    };
+        .len = get->length,
+        .rmt_mh = {.v = get->mh},
+        .rmt_offset = get->offset,
+        .type = GLEX_RDMA_TYPE_GET,
+        .rmt_evt = {.cookie_1 = uct_glex_op_cookie_1(UCT_GLEX_EVENT_OP, get->op_id)},
+        .rmt_key = vc->peer_key,
+        .flag = GLEX_EXT_FLAG_NO_LOSS | flags};
     glex_ret_t ret;
 
     if (op != NULL) {
-        req.local_mh           = buf->mh;
-        req.local_offset       = buf->offset + offset;
+        req.local_mh = buf->mh;
+        req.local_offset = buf->offset + offset;
         req.local_evt.cookie_1 = uct_glex_op_cookie_1(UCT_GLEX_EVENT_OP, op->id);
-        req.flag              |= GLEX_FLAG_LOCAL_EVT;
+        req.flag |= GLEX_FLAG_LOCAL_EVT;
     }
     ret = glex_rdma(vc->iface->nic, &req, NULL);
     if (ret == GLEX_BUSY) {
@@ -194,7 +191,7 @@ static void uct_glex_op_invoke_comp(uct_glex_op_t *op, ucs_status_t status)
 {
     uct_completion_t *comp = op->comp;
 
-    op->comp      = NULL;
+    op->comp = NULL;
     op->unpack_cb = NULL;
     if (comp != NULL) {
         uct_invoke_completion(comp, status);
@@ -220,7 +217,7 @@ static void uct_glex_op_retire(uct_glex_vc_t *vc)
 static void uct_glex_op_complete(uct_glex_op_t *op)
 {
     ucs_status_t status = op->status;
-    uct_glex_vc_t *vc   = op->vc;
+    uct_glex_vc_t *vc = op->vc;
 
     if (op->type == UCT_GLEX_OP_FETCH) {
         uct_glex_op_forget(op);
@@ -287,7 +284,8 @@ static uct_glex_ep_t *uct_glex_op_ep(const uct_glex_op_t *op)
 {
     uct_glex_ep_t *ep;
 
-    ucs_list_for_each(ep, &op->vc->eps, list) {
+    ucs_list_for_each(ep, &op->vc->eps, list)
+    {
         if (&ep->super.super == op->ep) {
             return ep;
         }
@@ -305,14 +303,15 @@ void uct_glex_op_failed(uct_glex_iface_t *iface, uint32_t id, ucs_status_t statu
     if (op == NULL) {
         return;
     }
-    vc         = op->vc;
+    vc = op->vc;
     is_refused = is_of_memory && (op->type == UCT_GLEX_OP_RMA);
-    is_over    = (vc->state == UCT_GLEX_VC_FAILED) ||
-                 (op->type == UCT_GLEX_OP_FETCH); /* uct_glex_rx_fetched() decides */
-    ep         = is_refused ? uct_glex_op_ep(op) : NULL; /* NULL: it was cancelled, or is gone */
+    is_over = (vc->state == UCT_GLEX_VC_FAILED) ||
+              (op->type == UCT_GLEX_OP_FETCH);   /* uct_glex_rx_fetched() decides */
+    ep = is_refused ? uct_glex_op_ep(op) : NULL; /* NULL: it was cancelled, or is gone */
     if (!is_over && (ep != NULL)) {
         ucs_error("glex: a put to or get from endpoint 0x%" PRIx64 " was refused: the key is "
-                  "wrong, or its memory is not registered any more", vc->peer);
+                  "wrong, or its memory is not registered any more",
+                  vc->peer);
         uct_glex_ep_refused(ep);
         uct_glex_vc_fail_refused(vc); /* first: a flush after a put must not end well */
     }
@@ -328,7 +327,7 @@ void uct_glex_op_failed(uct_glex_iface_t *iface, uint32_t id, ucs_status_t statu
 static void uct_glex_op_invalidate(uct_glex_op_t *op)
 {
     if (op->type == UCT_GLEX_OP_ZC) {
-        __atomic_store_n((uint64_t*)op->buf->ptr, UCT_GLEX_ZC_INVALID, __ATOMIC_RELAXED);
+        __atomic_store_n((uint64_t *)op->buf->ptr, UCT_GLEX_ZC_INVALID, __ATOMIC_RELAXED);
         __atomic_thread_fence(__ATOMIC_SEQ_CST);
         uct_glex_memh_free_all(op->vc->iface->md, op->memh);
         op->memh = NULL;
@@ -399,7 +398,8 @@ static void uct_glex_op_end(uct_glex_vc_t *vc, int all)
     if (vc->num_ops == 0) {
         return;
     }
-    ucs_ptr_array_for_each(item, index, &vc->iface->ops.table) {
+    ucs_ptr_array_for_each(item, index, &vc->iface->ops.table)
+    {
         op = item;
         if ((op->events > 0) && (op->vc == vc) &&
             (all || (op->held && (op->type != UCT_GLEX_OP_RMA)))) {
@@ -446,7 +446,8 @@ static uct_glex_op_t *uct_glex_op_of_ep(uct_glex_vc_t *vc, const uct_ep_t *ep, i
     int before = 0; /* one that uses memory */
     uct_glex_op_t *op;
 
-    ucs_queue_for_each(op, &vc->tx_ops, queue) {
+    ucs_queue_for_each(op, &vc->tx_ops, queue)
+    {
         before |= uct_glex_op_uses_memory(op);
         if ((op->ep == ep) && (uses_memory == (uct_glex_op_uses_memory(op) ||
                                                (before && (op->type == UCT_GLEX_OP_FLUSH))))) {
@@ -509,7 +510,8 @@ void uct_glex_op_end_probe(uct_glex_vc_t *vc)
         return;
     }
     vc->probing = 0;
-    ucs_queue_for_each(op, &vc->tx_ops, queue) {
+    ucs_queue_for_each(op, &vc->tx_ops, queue)
+    {
         if ((op->type == UCT_GLEX_OP_PROBE) && !op->done) {
             uct_glex_op_event(vc->iface, op->id, UCS_OK);
             break;
@@ -527,7 +529,7 @@ ucs_status_t uct_glex_op_end_later(uct_glex_vc_t *vc, const uct_ep_t *ep, uct_co
     if (new_status != UCS_OK) {
         return new_status;
     }
-    op->ep     = ep;
+    op->ep = ep;
     op->status = status;
     ucs_queue_push(&vc->tx_ops, &op->queue);
     return UCS_INPROGRESS;

@@ -9,31 +9,31 @@
 
 enum uct_glex_op_type {
     /* Those of which each VC has a share */
-    UCT_GLEX_OP_SR,       /* send unit that the peer fetches */
-    UCT_GLEX_OP_ZC,       /* am_zcopy whose payload the peer fetches */
-    UCT_GLEX_OP_RMA,      /* put or get; with `unpack_cb`, a get_bcopy */
+    UCT_GLEX_OP_SR,  /* send unit that the peer fetches */
+    UCT_GLEX_OP_ZC,  /* am_zcopy whose payload the peer fetches */
+    UCT_GLEX_OP_RMA, /* put or get; with `unpack_cb`, a get_bcopy */
     /* Others */
-    UCT_GLEX_OP_PROBE,    /* no event: ends when it is known that the peer is there */
-    UCT_GLEX_OP_FETCH,    /* RDMA Get of a received message */
-    UCT_GLEX_OP_FLUSH     /* no event: done, but for its completion, which follows all before it */
+    UCT_GLEX_OP_PROBE, /* no event: ends when it is known that the peer is there */
+    UCT_GLEX_OP_FETCH, /* RDMA Get of a received message */
+    UCT_GLEX_OP_FLUSH  /* no event: done, but for its completion, which follows all before it */
 };
 
 typedef struct uct_glex_op {
-    ucs_queue_elem_t       queue;  /* in vc->tx_ops, not for FETCH */
-    uct_glex_vc_t         *vc;
-    const uct_ep_t        *ep;     /* whose destruction cancels the completion; or NULL */
-    uct_completion_t      *comp;   /* to be called; NULL: none, or it was called */
-    uct_glex_buf_t        *buf;    /* send unit, bounce buffer, or the word of a ZC; or NULL */
-    uct_glex_memh_t       *memh;   /* ZC: registered for it alone; a list, or NULL */
-    void                  *arg;    /* of unpack_cb; FETCH: the message */
-    uct_unpack_callback_t  unpack_cb; /* takes what was got, or NULL */
-    size_t                 length; /* of what unpack_cb takes */
-    uint32_t               id;
-    uint16_t               events; /* still to come */
-    uint8_t                type;
-    uint8_t                done;
-    uint8_t                held; /* its VC failed: its memory is kept until nobody uses it */
-    int8_t                 status; /* a ucs_status_t: of the first event that was an error */
+    ucs_queue_elem_t queue; /* in vc->tx_ops, not for FETCH */
+    uct_glex_vc_t *vc;
+    const uct_ep_t *ep;              /* whose destruction cancels the completion; or NULL */
+    uct_completion_t *comp;          /* to be called; NULL: none, or it was called */
+    uct_glex_buf_t *buf;             /* send unit, bounce buffer, or the word of a ZC; or NULL */
+    uct_glex_memh_t *memh;           /* ZC: registered for it alone; a list, or NULL */
+    void *arg;                       /* of unpack_cb; FETCH: the message */
+    uct_unpack_callback_t unpack_cb; /* takes what was got, or NULL */
+    size_t length;                   /* of what unpack_cb takes */
+    uint32_t id;
+    uint16_t events; /* still to come */
+    uint8_t type;
+    uint8_t done;
+    uint8_t held;  /* its VC failed: its memory is kept until nobody uses it */
+    int8_t status; /* a ucs_status_t: of the first event that was an error */
 } uct_glex_op_t;
 
 ucs_status_t uct_glex_op_init(uct_glex_iface_t *iface, const uct_glex_iface_config_t *config);

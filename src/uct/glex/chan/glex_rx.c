@@ -6,13 +6,11 @@
 
 #include <ucs/arch/cpu.h>
 
-static ucs_mpool_ops_t uct_glex_rx_mpool_ops = {
-    .chunk_alloc   = ucs_mpool_chunk_malloc,
-    .chunk_release = ucs_mpool_chunk_free,
-    .obj_init      = NULL,
-    .obj_cleanup   = NULL,
-    .obj_str       = NULL
-};
+static ucs_mpool_ops_t uct_glex_rx_mpool_ops = {.chunk_alloc = ucs_mpool_chunk_malloc,
+                                                .chunk_release = ucs_mpool_chunk_free,
+                                                .obj_init = NULL,
+                                                .obj_cleanup = NULL,
+                                                .obj_str = NULL};
 
 ucs_status_t uct_glex_rx_init(uct_glex_iface_t *iface)
 {
@@ -51,17 +49,17 @@ static uct_glex_rx_t *uct_glex_rx_new(uct_glex_vc_t *vc, uint16_t seq, uint8_t a
         uct_glex_vc_fail(vc, UCS_ERR_NO_MEMORY);
         return NULL;
     }
-    rx->vc        = vc;
-    rx->buf       = NULL;
-    rx->seq       = seq;
+    rx->vc = vc;
+    rx->buf = NULL;
+    rx->seq = seq;
     rx->fifo_used = 0;
-    rx->er        = 0;
-    rx->am_id     = am_id;
-    rx->op        = NULL;
-    rx->zc        = zc;
+    rx->er = 0;
+    rx->am_id = am_id;
+    rx->op = NULL;
+    rx->zc = zc;
     rx->zc_posted = 0;
-    rx->sr_zc     = 0;
-    rx->ready     = 0;
+    rx->sr_zc = 0;
+    rx->ready = 0;
     ucs_list_insert_after(pos, &rx->list);
     return rx;
 
@@ -87,7 +85,8 @@ unsigned uct_glex_rx_num_bufs(const uct_glex_vc_t *vc)
     unsigned left = vc->rx_started, count = 0;
     const uct_glex_rx_t *rx;
 
-    ucs_list_for_each(rx, &vc->rx, list) {
+    ucs_list_for_each(rx, &vc->rx, list)
+    {
         if (left-- == 0) {
             break;
         }
@@ -193,7 +192,7 @@ void uct_glex_rx_advance(uct_glex_vc_t *vc)
     uint16_t seq;
 
     do {
-        seq    = vc->rx_seq;
+        seq = vc->rx_seq;
         status = uct_glex_rx_start_some(vc);
         if (status == UCS_ERR_NO_RESOURCE) {
             uct_glex_vc_wait(vc, &vc->iface->sr.rx_wait);
@@ -223,11 +222,11 @@ void uct_glex_rx_keep(uct_glex_vc_t *vc, uint16_t seq, uint8_t am_id, void *data
         memcpy(rx->copy, data, length);
         data = rx->copy;
     }
-    rx->data      = data;
-    rx->length    = length;
+    rx->data = data;
+    rx->length = length;
     rx->fifo_used = fifo_used;
-    rx->er        = er;
-    rx->ready     = !zc;
+    rx->er = er;
+    rx->ready = !zc;
     uct_glex_rx_advance(vc);
 }
 
@@ -241,9 +240,9 @@ static UCS_F_NOINLINE void uct_glex_rx_release_later(uct_glex_vc_t *vc, const uc
         uct_glex_vc_fail(vc, UCS_ERR_NO_MEMORY);
         return;
     }
-    rx->vc  = vc;
+    rx->vc = vc;
     rx->buf = NULL;
-    rx->sr  = *sr;
+    rx->sr = *sr;
     ucs_list_add_tail(&vc->iface->sr.unreleased, &rx->list);
 }
 
@@ -256,8 +255,7 @@ static int uct_glex_rx_take_sr(uct_glex_vc_t *vc, uint16_t seq, uint8_t am_id,
     struct glex_ext_pin *pin;
     void *data;
 
-    if ((seq != vc->rx_seq) || !ucs_list_is_empty(&vc->rx) ||
-        (vc->state < UCT_GLEX_VC_OPEN)) {
+    if ((seq != vc->rx_seq) || !ucs_list_is_empty(&vc->rx) || (vc->state < UCT_GLEX_VC_OPEN)) {
         return 0;
     }
     data = uct_glex_sr_map(vc, sr, &pin);
@@ -295,8 +293,8 @@ void uct_glex_rx_add_sr(uct_glex_vc_t *vc, uint16_t seq, uint8_t am_id,
     if (rx == NULL) {
         return;
     }
-    rx->sr     = sr;
-    rx->sr_zc  = zc;
+    rx->sr = sr;
+    rx->sr_zc = zc;
     rx->length = sr.length;
     uct_glex_rx_advance(vc);
 }
@@ -311,10 +309,10 @@ static ucs_status_t uct_glex_rx_keep_descriptor(uct_glex_rx_t *rx)
     }
     memcpy(rx->copy, rx->data, rx->length);
     uct_glex_buf_put(rx->buf);
-    rx->buf   = NULL;
-    rx->data  = rx->copy;
+    rx->buf = NULL;
+    rx->data = rx->copy;
     rx->sr_zc = 0;
-    rx->zc    = 1;
+    rx->zc = 1;
     return UCS_OK;
 }
 
@@ -347,12 +345,12 @@ void uct_glex_rx_fetched(uct_glex_rx_t *rx, ucs_status_t status)
 static void uct_glex_rx_release_again(uct_glex_iface_t *iface)
 {
     ucs_list_link_t *last = iface->sr.unreleased.prev;
-    unsigned left         = UCT_GLEX_SLICE;
+    unsigned left = UCT_GLEX_SLICE;
     uct_glex_rx_t *rx;
     int is_last;
 
     while ((left-- > 0) && !ucs_list_is_empty(&iface->sr.unreleased)) {
-        rx      = ucs_list_extract_head(&iface->sr.unreleased, uct_glex_rx_t, list);
+        rx = ucs_list_extract_head(&iface->sr.unreleased, uct_glex_rx_t, list);
         is_last = (&rx->list == last);
         if (uct_glex_sr_release(rx->vc, &rx->sr) != GLEX_BUSY) {
             uct_glex_rx_free(rx);
@@ -392,7 +390,8 @@ void uct_glex_rx_purge(uct_glex_vc_t *vc)
 {
     uct_glex_rx_t *rx, *tmp;
 
-    ucs_list_for_each_safe(rx, tmp, &vc->rx, list) {
+    ucs_list_for_each_safe(rx, tmp, &vc->rx, list)
+    {
         ucs_list_del(&rx->list);
         if (rx->op != NULL) {
             ++vc->rx_started; /* freed when the Gets have ended: see uct_glex_rx_fetched() */
@@ -401,7 +400,8 @@ void uct_glex_rx_purge(uct_glex_vc_t *vc)
             uct_glex_rx_free(rx);
         }
     }
-    ucs_list_for_each_safe(rx, tmp, &vc->iface->sr.unreleased, list) {
+    ucs_list_for_each_safe(rx, tmp, &vc->iface->sr.unreleased, list)
+    {
         if (rx->vc == vc) { /* our claim returns the unit */
             ucs_list_del(&rx->list);
             uct_glex_rx_free(rx);

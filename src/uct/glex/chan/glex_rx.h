@@ -10,7 +10,7 @@
 #include "core/glex_vc.h"
 
 /* Largest zero-copy descriptor */
-#define UCT_GLEX_ZC_MAX_DESC \
+#define UCT_GLEX_ZC_MAX_DESC                                                                       \
     (sizeof(uct_glex_zc_t) + UCT_GLEX_ZC_MAX_IOV * sizeof(uct_glex_zc_iov_t) + UCT_GLEX_ZC_MAX_HDR)
 
 /* Where the word lands that says whether the payload is valid, behind the payload */
@@ -18,22 +18,22 @@
 #define UCT_GLEX_ZC_RX_SIZE     (UCT_GLEX_ZC_WORD_OFFSET + UCS_SYS_CACHE_LINE_SIZE)
 
 typedef struct uct_glex_rx {
-    ucs_list_link_t  list;      /* in vc->rx, by sequence number */
-    uct_glex_vc_t   *vc;
-    uct_glex_buf_t  *buf;       /* receive buffer, or NULL */
-    struct uct_glex_op *op;     /* the Get that is on its way, or NULL */
-    void            *data;
-    uint32_t         length;
-    uint16_t         seq;
-    uint16_t         fifo_used; /* ER: units to give back on delivery, none if it is a copy */
-    uint8_t          am_id;
-    uint8_t          er;        /* came through ER: to be told as consumed on delivery */
-    uint8_t          ready;     /* data is complete */
-    uint8_t          zc;        /* the data is a zero-copy descriptor, to be resolved */
-    uint8_t          zc_posted; /* pieces of it that are being fetched, the word among them */
-    uint8_t          sr_zc;     /* what is being fetched through SR is a descriptor */
-    uct_glex_sr_t    sr;        /* where an announced message is */
-    uint8_t          copy[UCT_GLEX_ZC_MAX_DESC] UCS_V_ALIGNED(8); /* data that could not stay */
+    ucs_list_link_t list; /* in vc->rx, by sequence number */
+    uct_glex_vc_t *vc;
+    uct_glex_buf_t *buf;    /* receive buffer, or NULL */
+    struct uct_glex_op *op; /* the Get that is on its way, or NULL */
+    void *data;
+    uint32_t length;
+    uint16_t seq;
+    uint16_t fifo_used; /* ER: units to give back on delivery, none if it is a copy */
+    uint8_t am_id;
+    uint8_t er;        /* came through ER: to be told as consumed on delivery */
+    uint8_t ready;     /* data is complete */
+    uint8_t zc;        /* the data is a zero-copy descriptor, to be resolved */
+    uint8_t zc_posted; /* pieces of it that are being fetched, the word among them */
+    uint8_t sr_zc;     /* what is being fetched through SR is a descriptor */
+    uct_glex_sr_t sr;  /* where an announced message is */
+    uint8_t copy[UCT_GLEX_ZC_MAX_DESC] UCS_V_ALIGNED(8); /* data that could not stay */
 } uct_glex_rx_t;
 
 ucs_status_t uct_glex_rx_init(uct_glex_iface_t *iface);

@@ -54,7 +54,7 @@ ucs_status_t uct_glex_sr_send_mp(uct_glex_vc_t *vc, uint8_t type, uint8_t am_id,
     if (ucs_unlikely(avail == 0)) {
         return UCS_ERR_NO_RESOURCE;
     }
-    msg->hdr.word    = uct_glex_vc_hdr_word(vc, type, am_id, uct_glex_sr_flags(vc, flags, avail));
+    msg->hdr.word = uct_glex_vc_hdr_word(vc, type, am_id, uct_glex_sr_flags(vc, flags, avail));
     msg->hdr.credits = vc->tx.credits;
     status = uct_glex_mp_send(vc, msg, sizeof(msg->hdr) + length);
     if (ucs_likely(status == UCS_OK)) {
@@ -68,7 +68,7 @@ static ucs_status_t uct_glex_sr_send_unit(uct_glex_vc_t *vc, uint8_t am_id, uct_
                                           size_t length, unsigned flags)
 {
     uct_glex_sr_msg_t msg;
-    uct_glex_sr_t *sr = (uct_glex_sr_t*)msg.data;
+    uct_glex_sr_t *sr = (uct_glex_sr_t *)msg.data;
     ucs_status_t status;
     uct_glex_op_t *op;
 
@@ -85,11 +85,11 @@ static ucs_status_t uct_glex_sr_send_unit(uct_glex_vc_t *vc, uint8_t am_id, uct_
     if (status != UCS_OK) {
         return status;
     }
-    sr->mh     = unit->mh.v;
+    sr->mh = unit->mh.v;
     sr->offset = unit->offset;
     sr->length = length;
-    sr->op_id  = op->id;
-    sr->resv   = 0;
+    sr->op_id = op->id;
+    sr->resv = 0;
     status = uct_glex_sr_send_mp(vc, UCT_GLEX_MP_SR, am_id, &msg, sizeof(*sr), flags);
     if (status != UCS_OK) {
         uct_glex_op_cancel(op);
@@ -159,12 +159,14 @@ ssize_t uct_glex_sr_bcopy(uct_glex_vc_t *vc, uint8_t am_id, uct_pack_callback_t 
 
 void *uct_glex_sr_map(uct_glex_vc_t *vc, const uct_glex_sr_t *sr, struct glex_ext_pin **pin_p)
 {
-    glex_ep_addr_t peer  = {.v = vc->peer};
+    glex_ep_addr_t peer = {.v = vc->peer};
     glex_mem_handle_t mh = {.v = sr->mh};
     void *ptr;
 
-    return (glex_ext_peer_ptr(vc->iface->nic, peer, mh, vc->peer_key, sr->offset, sr->length,
-                              &ptr, pin_p) == GLEX_SUCCESS) ? ptr : NULL;
+    return (glex_ext_peer_ptr(vc->iface->nic, peer, mh, vc->peer_key, sr->offset, sr->length, &ptr,
+                              pin_p) == GLEX_SUCCESS) ?
+               ptr :
+               NULL;
 }
 
 /* An empty Get: its remote event tells the sender that the unit is free */
@@ -177,7 +179,7 @@ glex_ret_t uct_glex_sr_release(uct_glex_vc_t *vc, const uct_glex_sr_t *sr)
 
 ucs_status_t uct_glex_sr_fetch(uct_glex_rx_t *rx)
 {
-    uct_glex_vc_t *vc        = rx->vc;
+    uct_glex_vc_t *vc = rx->vc;
     const uct_glex_get_t get = {rx->sr.mh, rx->sr.offset, rx->sr.length, rx->sr.op_id};
     ucs_status_t status;
     uct_glex_op_t *op;
@@ -190,9 +192,9 @@ ucs_status_t uct_glex_sr_fetch(uct_glex_rx_t *rx)
     if (status != UCS_OK) {
         goto err_put;
     }
-    op->arg  = rx;
+    op->arg = rx;
     rx->data = rx->buf->ptr;
-    status   = uct_glex_status(uct_glex_op_get(vc, &get, rx->buf, 0, op, GLEX_FLAG_REMOTE_EVT));
+    status = uct_glex_status(uct_glex_op_get(vc, &get, rx->buf, 0, op, GLEX_FLAG_REMOTE_EVT));
     if (status != UCS_OK) {
         uct_glex_op_cancel(op);
         goto err_put;

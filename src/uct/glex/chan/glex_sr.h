@@ -18,7 +18,7 @@ void uct_glex_sr_cleanup(uct_glex_iface_t *iface);
 /* A message of this channel as it goes into an MP */
 typedef struct uct_glex_sr_msg {
     uct_glex_hdr_t hdr;
-    uint8_t        data[UCT_GLEX_MP_DATA_LEN];
+    uint8_t data[UCT_GLEX_MP_DATA_LEN];
 } uct_glex_sr_msg_t;
 
 _Static_assert(sizeof(uct_glex_sr_msg_t) == UCT_GLEX_MP_LEN, "no gaps");
@@ -32,11 +32,11 @@ static inline ucs_status_t uct_glex_mp_send(uct_glex_vc_t *vc, void *data, unsig
     glex_imm_mp_req_t req;
     glex_ret_t ret;
 
-    req.rmt_ep_addr   = uct_glex_vc_dest(vc);
-    req.data          = data;
-    req.len           = length;
-    req.flag          = GLEX_EXT_FLAG_NO_LOSS;
-    req.next          = NULL;
+    req.rmt_ep_addr = uct_glex_vc_dest(vc);
+    req.data = data;
+    req.len = length;
+    req.flag = GLEX_EXT_FLAG_NO_LOSS;
+    req.next = NULL;
     ret = glex_send_imm_mp(vc->iface->nic, &req, NULL);
     return ucs_likely(ret == GLEX_SUCCESS) ? UCS_OK : uct_glex_mp_refused(vc, ret);
 }
@@ -68,17 +68,17 @@ static UCS_F_ALWAYS_INLINE ucs_status_t uct_glex_sr_send_short(uct_glex_vc_t *vc
                                                                uint64_t header, const void *data,
                                                                unsigned length)
 {
-    uint16_t avail      = uct_glex_credit_avail(&vc->mp_tx);
+    uint16_t avail = uct_glex_credit_avail(&vc->mp_tx);
     glex_ep_addr_t peer = uct_glex_vc_dest(vc);
     glex_ret_t ret;
 
     if (ucs_unlikely(avail == 0)) {
         return UCS_ERR_NO_RESOURCE;
     }
-    ret = glex_ext_post_mp(vc->iface->nic, peer,
-                           uct_glex_vc_hdr_word(vc, UCT_GLEX_MP_AM, am_id,
-                                                uct_glex_sr_flags(vc, 0, avail)),
-                           vc->tx.credits.word, header, data, length);
+    ret = glex_ext_post_mp(
+        vc->iface->nic, peer,
+        uct_glex_vc_hdr_word(vc, UCT_GLEX_MP_AM, am_id, uct_glex_sr_flags(vc, 0, avail)),
+        vc->tx.credits.word, header, data, length);
     if (ucs_unlikely(ret != GLEX_SUCCESS)) {
         return uct_glex_mp_refused(vc, ret);
     }
@@ -92,8 +92,7 @@ ucs_status_t uct_glex_sr_send(uct_glex_vc_t *vc, uint8_t am_id, const void *data
                               unsigned flags);
 
 /** Pack and send a message of up to max_bcopy bytes. Returns its length or an error. */
-ssize_t uct_glex_sr_bcopy(uct_glex_vc_t *vc, uint8_t am_id, uct_pack_callback_t pack_cb,
-                          void *arg);
+ssize_t uct_glex_sr_bcopy(uct_glex_vc_t *vc, uint8_t am_id, uct_pack_callback_t pack_cb, void *arg);
 
 /** Fetch an announced message. NO_RESOURCE: no receive unit now. */
 ucs_status_t uct_glex_sr_fetch(uct_glex_rx_t *rx);

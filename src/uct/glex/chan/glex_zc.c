@@ -37,7 +37,7 @@ static ucs_status_t uct_glex_zc_memh(uct_glex_op_t *op, const uct_iov_t *iov, si
             return status;
         }
         (*memh_p)->next = op->memh;
-        op->memh        = *memh_p;
+        op->memh = *memh_p;
     } else {
         *memh_p = iov->memh;
     }
@@ -68,10 +68,10 @@ static ucs_status_t uct_glex_zc_fill(uct_glex_op_t *op, uct_glex_zc_t *zc, const
         if (status != UCS_OK) {
             return status;
         }
-        zc->iov[zc->iovcnt].mh     = place.mh.v;
+        zc->iov[zc->iovcnt].mh = place.mh.v;
         zc->iov[zc->iovcnt].offset = place.offset;
         zc->iov[zc->iovcnt].length = length;
-        zc->length                += length;
+        zc->length += length;
         ++zc->iovcnt;
     }
     return UCS_OK;
@@ -82,7 +82,7 @@ ucs_status_t uct_glex_zc_send(uct_glex_ep_t *ep, uint8_t am_id, const void *head
                               uct_completion_t *comp)
 {
     uint8_t desc[UCT_GLEX_ZC_MAX_DESC] UCS_V_ALIGNED(8);
-    uct_glex_zc_t *zc = (uct_glex_zc_t*)desc;
+    uct_glex_zc_t *zc = (uct_glex_zc_t *)desc;
     uct_glex_vc_t *vc = ep->vc;
     ucs_status_t status;
     uct_glex_op_t *op;
@@ -101,12 +101,12 @@ ucs_status_t uct_glex_zc_send(uct_glex_ep_t *ep, uint8_t am_id, const void *head
     if (status != UCS_OK) {
         goto err_cancel;
     }
-    *(uint64_t*)op->buf->ptr = op->id;
-    zc->op_id         = op->id;
+    *(uint64_t *)op->buf->ptr = op->id;
+    zc->op_id = op->id;
     zc->header_length = header_length;
-    zc->word_mh       = op->buf->mh.v;
-    zc->word_offset   = op->buf->offset;
-    length            = sizeof(*zc) + zc->iovcnt * sizeof(zc->iov[0]);
+    zc->word_mh = op->buf->mh.v;
+    zc->word_offset = op->buf->offset;
+    length = sizeof(*zc) + zc->iovcnt * sizeof(zc->iov[0]);
     if (header_length > 0) {
         memcpy(desc + length, header, header_length); /* the header may be NULL else */
     }
@@ -130,7 +130,7 @@ err_cancel:
 static int uct_glex_zc_is_valid(const uct_glex_rx_t *rx)
 {
     const uct_glex_zc_t *zc = rx->data;
-    uint64_t sum            = 0;
+    uint64_t sum = 0;
     unsigned i;
 
     if ((rx->length < sizeof(*zc)) || (zc->iovcnt > UCT_GLEX_ZC_MAX_IOV) ||
@@ -152,7 +152,7 @@ static int uct_glex_zc_is_valid(const uct_glex_rx_t *rx)
 static ucs_status_t uct_glex_zc_post_get(uct_glex_rx_t *rx, const uct_glex_zc_iov_t *piece,
                                          uint32_t offset, int flags)
 {
-    const uct_glex_zc_t *zc  = rx->data;
+    const uct_glex_zc_t *zc = rx->data;
     const uct_glex_get_t get = {piece->mh, piece->offset, piece->length, zc->op_id};
 
     return uct_glex_status(uct_glex_op_get(rx->vc, &get, rx->buf, offset, rx->op, flags));
@@ -162,12 +162,9 @@ static ucs_status_t uct_glex_zc_post_get(uct_glex_rx_t *rx, const uct_glex_zc_io
  * payload's memory back: if the word is as it was, the payload is what was sent. */
 static ucs_status_t uct_glex_zc_post_word(uct_glex_rx_t *rx)
 {
-    const uct_glex_zc_t *zc      = rx->data;
+    const uct_glex_zc_t *zc = rx->data;
     const uct_glex_zc_iov_t word = {
-        .mh     = zc->word_mh,
-        .offset = zc->word_offset,
-        .length = sizeof(uint64_t)
-    };
+        .mh = zc->word_mh, .offset = zc->word_offset, .length = sizeof(uint64_t)};
 
     __atomic_thread_fence(__ATOMIC_ACQUIRE); /* for a NIC that is this thread */
     return uct_glex_zc_post_get(rx, &word, UCT_GLEX_ZC_WORD_OFFSET,
@@ -181,14 +178,14 @@ static uint64_t *uct_glex_zc_word(const uct_glex_rx_t *rx)
 
 int uct_glex_zc_is_cancelled(const uct_glex_rx_t *rx)
 {
-    const uct_glex_zc_t *zc = (const uct_glex_zc_t*)rx->copy;
+    const uct_glex_zc_t *zc = (const uct_glex_zc_t *)rx->copy;
 
     return (rx->zc_posted > 0) && (*uct_glex_zc_word(rx) != zc->op_id);
 }
 
 unsigned uct_glex_zc_unposted(const uct_glex_rx_t *rx)
 {
-    const uct_glex_zc_t *zc = (const uct_glex_zc_t*)rx->copy;
+    const uct_glex_zc_t *zc = (const uct_glex_zc_t *)rx->copy;
 
     return rx->zc ? zc->iovcnt + 1U - rx->zc_posted : 0;
 }
@@ -197,7 +194,7 @@ unsigned uct_glex_zc_unposted(const uct_glex_rx_t *rx)
 static ucs_status_t uct_glex_zc_post_gets(uct_glex_rx_t *rx)
 {
     const uct_glex_zc_t *zc = rx->data;
-    uint32_t offset         = zc->header_length;
+    uint32_t offset = zc->header_length;
     ucs_status_t status;
     unsigned i;
 
@@ -242,7 +239,7 @@ ucs_status_t uct_glex_zc_fetch(uct_glex_rx_t *rx)
         if (status != UCS_OK) {
             return status;
         }
-        rx->op->arg           = rx;
+        rx->op->arg = rx;
         *uct_glex_zc_word(rx) = zc->op_id; /* stays if its Get fails */
         uct_glex_op_posted(rx->op, zc->iovcnt + 1);
     }
@@ -254,9 +251,9 @@ ucs_status_t uct_glex_zc_fetch(uct_glex_rx_t *rx)
     memcpy(rx->buf->ptr, UCS_PTR_BYTE_OFFSET(zc, sizeof(*zc) + zc->iovcnt * sizeof(zc->iov[0])),
            zc->header_length);
     rx->length = zc->header_length + zc->length;
-    rx->data   = rx->buf->ptr;
-    rx->zc     = 0;
-    rx->ready  = (rx->op == NULL); /* no payload: nothing is fetched */
+    rx->data = rx->buf->ptr;
+    rx->zc = 0;
+    rx->ready = (rx->op == NULL); /* no payload: nothing is fetched */
     ++vc->iface->done;
     return UCS_OK;
 }

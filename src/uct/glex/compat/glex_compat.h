@@ -19,14 +19,14 @@
 #include <string.h>
 
 #if UCT_API < UCT_VERSION(1, 13)
-#  error "glex is made for UCX 1.13 and newer"
+#error "glex is made for UCX 1.13 and newer"
 #endif
 
 #if UCT_API >= UCT_VERSION(1, 14)
-#  include <uct/api/v2/uct_v2.h>
+#include <uct/api/v2/uct_v2.h>
 #endif
 #if UCT_API >= UCT_VERSION(1, 17)
-#  include <ucs/sys/ptr_arith.h>
+#include <ucs/sys/ptr_arith.h>
 #endif
 
 /* Of the transport, for what follows: in glex_md.c, glex_query.c, glex_ep.c */
@@ -37,34 +37,34 @@ int uct_glex_ep_is_to(uct_ep_h tl_ep, const uct_iface_addr_t *iface_addr);
 
 /* 1.22 lets a check complete later; ours says at once */
 #if UCT_API >= UCT_VERSION(1, 22)
-#  define UCT_GLEX_EP_CHECK_PARAM(_flags, _comp) UCT_EP_KEEPALIVE_CHECK_PARAM(_flags)
+#define UCT_GLEX_EP_CHECK_PARAM(_flags, _comp) UCT_EP_KEEPALIVE_CHECK_PARAM(_flags)
 #else
-#  define UCT_GLEX_EP_CHECK_PARAM(_flags, _comp) UCT_EP_KEEPALIVE_CHECK_PARAM(_flags, _comp)
+#define UCT_GLEX_EP_CHECK_PARAM(_flags, _comp) UCT_EP_KEEPALIVE_CHECK_PARAM(_flags, _comp)
 #endif
 
 /* On which device; ours is host memory */
 #if UCT_API >= UCT_VERSION(1, 19)
-#  define UCT_GLEX_MEM_ALLOC_SYS_DEV ucs_sys_device_t sys_dev,
+#define UCT_GLEX_MEM_ALLOC_SYS_DEV ucs_sys_device_t sys_dev,
 #else
-#  define UCT_GLEX_MEM_ALLOC_SYS_DEV
+#define UCT_GLEX_MEM_ALLOC_SYS_DEV
 #endif
 
 #if UCT_API >= UCT_VERSION(1, 19)
-#  define UCT_GLEX_RKEY_UNPACK_PARAMS const uct_rkey_unpack_params_t *params,
+#define UCT_GLEX_RKEY_UNPACK_PARAMS const uct_rkey_unpack_params_t *params,
 #else
-#  define UCT_GLEX_RKEY_UNPACK_PARAMS
+#define UCT_GLEX_RKEY_UNPACK_PARAMS
 #endif
 
 /* Attributes of the domain, arguments of a registration, pools */
 
 #if UCT_API >= UCT_VERSION(1, 14)
 
-typedef uct_md_attr_v2_t               uct_glex_md_attr_t;
+typedef uct_md_attr_v2_t uct_glex_md_attr_t;
 typedef const uct_md_mem_reg_params_t *uct_glex_mem_reg_arg_t;
 
 /* UCP's protocols of version 1 take for granted that memory is registered for zero copy */
-#  define UCT_GLEX_NEED_MEMH      1
-#  define UCT_GLEX_MD_ATTR(_attr) (_attr)
+#define UCT_GLEX_NEED_MEMH      1
+#define UCT_GLEX_MD_ATTR(_attr) (_attr)
 
 static inline unsigned uct_glex_mem_reg_flags(uct_glex_mem_reg_arg_t arg)
 {
@@ -74,7 +74,7 @@ static inline unsigned uct_glex_mem_reg_flags(uct_glex_mem_reg_arg_t arg)
 /* UCP keeps registrations in a cache of its own, and insists on being told that it may */
 static inline void uct_glex_md_attr_set_reg_types(uct_glex_md_attr_t *attr, uint64_t mem_types)
 {
-    attr->reg_mem_types   = mem_types;
+    attr->reg_mem_types = mem_types;
     attr->cache_mem_types = mem_types;
 }
 
@@ -85,23 +85,23 @@ static inline ucs_status_t uct_glex_mpool_init(ucs_mpool_t *mp, size_t elem_size
     ucs_mpool_params_t params;
 
     ucs_mpool_params_reset(&params);
-    params.elem_size       = elem_size;
-    params.alignment       = alignment;
+    params.elem_size = elem_size;
+    params.alignment = alignment;
     params.elems_per_chunk = elems_per_chunk;
-    params.max_elems       = max_elems;
-    params.ops             = ops;
-    params.name            = name;
+    params.max_elems = max_elems;
+    params.ops = ops;
+    params.name = name;
     return ucs_mpool_init(&params, mp);
 }
 
 #else
 
 typedef uct_md_attr_t uct_glex_md_attr_t;
-typedef unsigned      uct_glex_mem_reg_arg_t;
+typedef unsigned uct_glex_mem_reg_arg_t;
 
 /* Put and get need no registration where they are over at once; UCX makes one for each request */
-#  define UCT_GLEX_NEED_MEMH      0
-#  define UCT_GLEX_MD_ATTR(_attr) (&(_attr)->cap)
+#define UCT_GLEX_NEED_MEMH      0
+#define UCT_GLEX_MD_ATTR(_attr) (&(_attr)->cap)
 
 static inline unsigned uct_glex_mem_reg_flags(uct_glex_mem_reg_arg_t arg)
 {
@@ -135,49 +135,49 @@ static inline void uct_glex_md_attr_init(uct_glex_md_attr_t *attr)
 #if UCT_API >= UCT_VERSION(1, 17)
     uct_md_base_md_query(attr);
 #else
-#  if UCT_API >= UCT_VERSION(1, 14)
+#if UCT_API >= UCT_VERSION(1, 14)
     uint64_t field_mask = attr->field_mask; /* UCT's: what it will copy */
-#  endif
+#endif
 
     memset(attr, 0, sizeof(*attr));
     memset(&attr->local_cpus, 0xff, sizeof(attr->local_cpus));
-#  if UCT_API >= UCT_VERSION(1, 14)
+#if UCT_API >= UCT_VERSION(1, 14)
     attr->field_mask = field_mask;
-#  endif
+#endif
 #endif
 }
 
 /* Keys: invalidated for whom, packed for what range, compared */
 
 #if UCT_API >= UCT_VERSION(1, 15)
-#  define UCT_GLEX_MD_FLAG_INVALIDATE (UCT_MD_FLAG_INVALIDATE | UCT_MD_FLAG_INVALIDATE_RMA | \
-                                      UCT_MD_FLAG_INVALIDATE_AMO)
-#  define UCT_GLEX_PACK_INVALIDATE    (UCT_MD_MKEY_PACK_FLAG_INVALIDATE_RMA | \
-                                      UCT_MD_MKEY_PACK_FLAG_INVALIDATE_AMO)
+#define UCT_GLEX_MD_FLAG_INVALIDATE                                                                \
+    (UCT_MD_FLAG_INVALIDATE | UCT_MD_FLAG_INVALIDATE_RMA | UCT_MD_FLAG_INVALIDATE_AMO)
+#define UCT_GLEX_PACK_INVALIDATE                                                                   \
+    (UCT_MD_MKEY_PACK_FLAG_INVALIDATE_RMA | UCT_MD_MKEY_PACK_FLAG_INVALIDATE_AMO)
 #else
-#  define UCT_GLEX_MD_FLAG_INVALIDATE UCT_MD_FLAG_INVALIDATE
-#  define UCT_GLEX_PACK_INVALIDATE    UCT_MD_MKEY_PACK_FLAG_INVALIDATE
+#define UCT_GLEX_MD_FLAG_INVALIDATE UCT_MD_FLAG_INVALIDATE
+#define UCT_GLEX_PACK_INVALIDATE    UCT_MD_MKEY_PACK_FLAG_INVALIDATE
 #endif
 
 /* Only what was packed for it may be invalidated. 1.13 packs without saying what for. */
 #if UCT_API >= UCT_VERSION(1, 14)
-#  define UCT_GLEX_MKEY_REVOCABLE(_params) \
+#define UCT_GLEX_MKEY_REVOCABLE(_params)                                                           \
     !!(UCS_PARAM_VALUE(UCT_MD_MKEY_PACK_FIELD, _params, flags, FLAGS, 0) & UCT_GLEX_PACK_INVALIDATE)
-#  define UCT_GLEX_MEMH_REVOCABLE 0
+#define UCT_GLEX_MEMH_REVOCABLE 0
 #else
-#  define UCT_GLEX_MKEY_REVOCABLE(_params) 1
-#  define UCT_GLEX_MEMH_REVOCABLE 1
+#define UCT_GLEX_MKEY_REVOCABLE(_params) 1
+#define UCT_GLEX_MEMH_REVOCABLE          1
 #endif
 
 /* What a packed key is to cover: ours covers the whole registration */
 #if UCT_API >= UCT_VERSION(1, 16)
-#  define UCT_GLEX_MKEY_PACK_RANGE void *address, size_t length,
+#define UCT_GLEX_MKEY_PACK_RANGE void *address, size_t length,
 #else
-#  define UCT_GLEX_MKEY_PACK_RANGE
+#define UCT_GLEX_MKEY_PACK_RANGE
 #endif
 
 #if UCT_API >= UCT_VERSION(1, 16)
-#  define UCT_GLEX_COMPONENT_OPS .rkey_compare = uct_glex_rkey_compare,
+#define UCT_GLEX_COMPONENT_OPS .rkey_compare = uct_glex_rkey_compare,
 
 static inline ucs_status_t uct_glex_rkey_compare(uct_component_t *component UCS_V_UNUSED,
                                                  uct_rkey_t a, uct_rkey_t b,
@@ -191,37 +191,36 @@ static inline ucs_status_t uct_glex_rkey_compare(uct_component_t *component UCS_
     return UCS_OK;
 }
 #else
-#  define UCT_GLEX_COMPONENT_OPS
+#define UCT_GLEX_COMPONENT_OPS
 #endif
 
 /* Operations of a domain: all versions have some that are not ours, and fewer with time */
 #if UCT_API >= UCT_VERSION(1, 14)
-#  define UCT_GLEX_MD_ATTACH .mem_attach = (uct_md_mem_attach_func_t) \
-                                     ucs_empty_function_return_unsupported,
+#define UCT_GLEX_MD_ATTACH                                                                         \
+    .mem_attach = (uct_md_mem_attach_func_t)ucs_empty_function_return_unsupported,
 #else
-#  define UCT_GLEX_MD_ATTACH
+#define UCT_GLEX_MD_ATTACH
 #endif
 #if UCT_API >= UCT_VERSION(1, 16)
-#  define UCT_GLEX_MD_OPS UCT_GLEX_MD_ATTACH
+#define UCT_GLEX_MD_OPS UCT_GLEX_MD_ATTACH
 #else
-#  define UCT_GLEX_MD_OPS \
-    UCT_GLEX_MD_ATTACH \
-    .is_sockaddr_accessible = ucs_empty_function_return_zero_int,
+#define UCT_GLEX_MD_OPS                                                                            \
+    UCT_GLEX_MD_ATTACH.is_sockaddr_accessible = ucs_empty_function_return_zero_int,
 #endif
 
 /* The registration cache. From 1.14 on UCP has one of its own, and turns it off where registrations
  * shall not be kept. */
 #if UCT_API >= UCT_VERSION(1, 14)
-#  define UCT_GLEX_RCACHE_DEFAULT "n"
+#define UCT_GLEX_RCACHE_DEFAULT "n"
 #else
-#  define UCT_GLEX_RCACHE_DEFAULT "try"
+#define UCT_GLEX_RCACHE_DEFAULT "try"
 #endif
 
 #if UCT_API >= UCT_VERSION(1, 16)
-#  define UCT_GLEX_RCACHE_CONFIG_TABLE ucs_config_rcache_table
+#define UCT_GLEX_RCACHE_CONFIG_TABLE ucs_config_rcache_table
 typedef ucs_rcache_config_t uct_glex_rcache_config_t;
 #else
-#  define UCT_GLEX_RCACHE_CONFIG_TABLE uct_md_config_rcache_table
+#define UCT_GLEX_RCACHE_CONFIG_TABLE uct_md_config_rcache_table
 typedef uct_md_rcache_config_t uct_glex_rcache_config_t;
 #endif
 
@@ -256,44 +255,44 @@ static inline ucs_status_t uct_glex_rcache_get(ucs_rcache_t *rcache, void *addre
 }
 
 #if UCT_API >= UCT_VERSION(1, 18)
-#  define UCT_GLEX_RCACHE_OPS \
-    .merge = (void (*)(void*, ucs_rcache_t*, void*, ucs_rcache_region_t*))ucs_empty_function,
+#define UCT_GLEX_RCACHE_OPS                                                                        \
+    .merge = (void (*)(void *, ucs_rcache_t *, void *, ucs_rcache_region_t *))ucs_empty_function,
 #else
-#  define UCT_GLEX_RCACHE_OPS
+#define UCT_GLEX_RCACHE_OPS
 #endif
 
 /* Internal operations of an interface */
 
 /* 1.20 had this, 1.21 has it not */
 #if (UCT_API == UCT_VERSION(1, 20)) || (UCT_API >= UCT_VERSION(1, 22))
-#  define UCT_GLEX_IFACE_QUERY_V2 .iface_query_v2 = uct_iface_base_query_v2,
+#define UCT_GLEX_IFACE_QUERY_V2 .iface_query_v2 = uct_iface_base_query_v2,
 #else
-#  define UCT_GLEX_IFACE_QUERY_V2
+#define UCT_GLEX_IFACE_QUERY_V2
 #endif
 
 #if UCT_API >= UCT_VERSION(1, 20)
-#  define UCT_GLEX_EP_GET_DEVICE_EP \
+#define UCT_GLEX_EP_GET_DEVICE_EP                                                                  \
     .ep_get_device_ep = (uct_ep_get_device_ep_func_t)ucs_empty_function_return_unsupported,
 #else
-#  define UCT_GLEX_EP_GET_DEVICE_EP
+#define UCT_GLEX_EP_GET_DEVICE_EP
 #endif
 
 #if UCT_API >= UCT_VERSION(1, 14)
-#  define UCT_GLEX_EP_CONNECT_TO_EP \
+#define UCT_GLEX_EP_CONNECT_TO_EP                                                                  \
     .ep_connect_to_ep_v2 = (uct_ep_connect_to_ep_v2_func_t)ucs_empty_function_return_unsupported,
 #else
-#  define UCT_GLEX_EP_CONNECT_TO_EP
+#define UCT_GLEX_EP_CONNECT_TO_EP
 #endif
 
 #if UCT_API >= UCT_VERSION(1, 15)
-#  define UCT_GLEX_IFACE_IS_REACHABLE .iface_is_reachable_v2 = uct_glex_iface_is_reachable_v2,
+#define UCT_GLEX_IFACE_IS_REACHABLE .iface_is_reachable_v2 = uct_glex_iface_is_reachable_v2,
 
 /* UCX asks for the reason, too, which it logs. */
 static inline int uct_glex_iface_is_reachable_v2(const uct_iface_h tl_iface,
                                                  const uct_iface_is_reachable_params_t *params)
 {
-    const uint64_t reason = UCT_IFACE_IS_REACHABLE_FIELD_INFO_STRING |
-                            UCT_IFACE_IS_REACHABLE_FIELD_INFO_STRING_LENGTH;
+    const uint64_t reason =
+        UCT_IFACE_IS_REACHABLE_FIELD_INFO_STRING | UCT_IFACE_IS_REACHABLE_FIELD_INFO_STRING_LENGTH;
 
     if (!(params->field_mask & UCT_IFACE_IS_REACHABLE_FIELD_DEVICE_ADDR) ||
         !uct_glex_iface_is_reachable(tl_iface, params->device_addr, NULL)) {
@@ -303,18 +302,18 @@ static inline int uct_glex_iface_is_reachable_v2(const uct_iface_h tl_iface,
         }
         return 0;
     }
-#  if UCT_API >= UCT_VERSION(1, 16)
+#if UCT_API >= UCT_VERSION(1, 16)
     return uct_iface_scope_is_reachable(tl_iface, params);
-#  else
+#else
     return 1;
-#  endif
+#endif
 }
 #else
-#  define UCT_GLEX_IFACE_IS_REACHABLE
+#define UCT_GLEX_IFACE_IS_REACHABLE
 #endif
 
 #if UCT_API >= UCT_VERSION(1, 16)
-#  define UCT_GLEX_EP_IS_CONNECTED .ep_is_connected = uct_glex_ep_is_connected,
+#define UCT_GLEX_EP_IS_CONNECTED .ep_is_connected = uct_glex_ep_is_connected,
 
 static inline int uct_glex_ep_is_connected(uct_ep_h tl_ep,
                                            const uct_ep_is_connected_params_t *params)
@@ -323,14 +322,14 @@ static inline int uct_glex_ep_is_connected(uct_ep_h tl_ep,
            uct_glex_ep_is_to(tl_ep, params->iface_addr);
 }
 #else
-#  define UCT_GLEX_EP_IS_CONNECTED
+#define UCT_GLEX_EP_IS_CONNECTED
 #endif
 
-#define UCT_GLEX_IFACE_INTERNAL_OPS \
-    UCT_GLEX_IFACE_QUERY_V2 \
-    UCT_GLEX_EP_GET_DEVICE_EP \
-    UCT_GLEX_EP_CONNECT_TO_EP \
-    UCT_GLEX_IFACE_IS_REACHABLE \
+#define UCT_GLEX_IFACE_INTERNAL_OPS                                                                \
+    UCT_GLEX_IFACE_QUERY_V2                                                                        \
+    UCT_GLEX_EP_GET_DEVICE_EP                                                                      \
+    UCT_GLEX_EP_CONNECT_TO_EP                                                                      \
+    UCT_GLEX_IFACE_IS_REACHABLE                                                                    \
     UCT_GLEX_EP_IS_CONNECTED
 
 #endif

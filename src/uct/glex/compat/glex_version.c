@@ -35,9 +35,9 @@ static void uct_glex_read_notes(const uint8_t *notes, size_t length, size_t alig
     size_t desc, end, i;
 
     for (; length >= sizeof(*note); notes += end, length -= end) {
-        note = (const Elf64_Nhdr*)notes;
+        note = (const Elf64_Nhdr *)notes;
         desc = ucs_align_up_pow2(sizeof(*note) + note->n_namesz, align);
-        end  = ucs_align_up_pow2(desc + note->n_descsz, align);
+        end = ucs_align_up_pow2(desc + note->n_descsz, align);
         if (desc + note->n_descsz > length) {
             return;
         }
@@ -62,7 +62,7 @@ static void uct_glex_read_notes(const uint8_t *notes, size_t length, size_t alig
  */
 static void uct_glex_read_build_id(const uint8_t *base, char *build_id)
 {
-    const Elf64_Ehdr *header = (const Elf64_Ehdr*)base;
+    const Elf64_Ehdr *header = (const Elf64_Ehdr *)base;
     const Elf64_Phdr *first, *segment, *end;
 
     build_id[0] = '\0';
@@ -70,12 +70,12 @@ static void uct_glex_read_build_id(const uint8_t *base, char *build_id)
     if (memcmp(header->e_ident, ELFMAG, SELFMAG) != 0) {
         return;
     }
-    first = (const Elf64_Phdr*)(base + header->e_phoff);
-    end   = first + header->e_phnum;
+    first = (const Elf64_Phdr *)(base + header->e_phoff);
+    end = first + header->e_phnum;
     while ((first < end) && (first->p_type != PT_LOAD)) {
         ++first;
     }
-    for (segment = (const Elf64_Phdr*)(base + header->e_phoff); segment < end; ++segment) {
+    for (segment = (const Elf64_Phdr *)(base + header->e_phoff); segment < end; ++segment) {
         if (segment->p_type == PT_NOTE) {
             uct_glex_read_notes(base + (segment->p_vaddr - first->p_vaddr), segment->p_memsz,
                                 (segment->p_align == 8) ? 8 : 4, build_id);
@@ -96,12 +96,12 @@ static void uct_glex_refuse(const char *path, const char *what, const char *expe
 static int uct_glex_is_built_for_this_ucx(void)
 {
     char build_id[2 * UCT_GLEX_BUILD_ID_MAX + 1] = "";
-    Dl_info libuct                               = {.dli_fname = "libuct"};
+    Dl_info libuct = {.dli_fname = "libuct"};
     const char *(*get_version)(void);
 
     /* Not by the file's name: a program may bring libuct under another, or in itself. By a function
      * that all versions have, and that programs have no reason to define or to point to. */
-    if (dladdr((const void*)uct_base_iface_query, &libuct) != 0) {
+    if (dladdr((const void *)uct_base_iface_query, &libuct) != 0) {
         uct_glex_read_build_id(libuct.dli_fbase, build_id);
     }
     if ((build_id[0] != '\0') && (UCX_BUILD_ID[0] != '\0')) {

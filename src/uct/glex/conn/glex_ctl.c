@@ -18,7 +18,7 @@ typedef struct uct_glex_ctl_msg {
 /* It returns all credits that are owed: uct_glex_vc_advertised(), when it was sent */
 static void uct_glex_ctl_fill_hdr(const uct_glex_vc_t *vc, uct_glex_hdr_t *hdr, unsigned type)
 {
-    hdr->word    = uct_glex_vc_hdr_word(vc, type, 0, 0);
+    hdr->word = uct_glex_vc_hdr_word(vc, type, 0, 0);
     hdr->credits = vc->tx.credits;
 }
 
@@ -26,22 +26,22 @@ static void uct_glex_ctl_fill(uct_glex_vc_t *vc, uct_glex_ctl_msg_t *msg, unsign
                               unsigned flags)
 {
     uct_glex_iface_t *iface = vc->iface;
-    uct_glex_ctl_t *ctl     = &msg->ctl;
+    uct_glex_ctl_t *ctl = &msg->ctl;
 
     memset(ctl, 0, sizeof(*ctl));
     uct_glex_ctl_fill_hdr(vc, &msg->hdr, type);
-    ctl->version  = UCT_GLEX_WIRE_VERSION;
-    ctl->flags    = flags;
-    ctl->vc_id    = vc->id;
-    ctl->uuid     = vc->peer_uuid;
+    ctl->version = UCT_GLEX_WIRE_VERSION;
+    ctl->flags = flags;
+    ctl->vc_id = vc->id;
+    ctl->uuid = vc->peer_uuid;
     ctl->src_uuid = iface->uuid;
-    ctl->key      = iface->md->key;
-    ctl->er_sent        = vc->tx_fifo.msgs;
+    ctl->key = iface->md->key;
+    ctl->er_sent = vc->tx_fifo.msgs;
     ctl->released_index = vc->released_index;
-    ctl->released_gen   = vc->released_gen;
+    ctl->released_gen = vc->released_gen;
     if (vc->lent != UCT_GLEX_LENT_NONE) {
         ctl->revoked_index = vc->rx_fifo_index;
-        ctl->revoked_gen   = iface->er_rx[vc->rx_fifo_index].gen;
+        ctl->revoked_gen = iface->er_rx[vc->rx_fifo_index].gen;
     }
     if (flags & UCT_GLEX_CTL_ER_GRANT) {
         uct_glex_er_fill_grant(vc, ctl);
@@ -69,7 +69,7 @@ static ucs_status_t uct_glex_ctl_send_open(uct_glex_vc_t *vc, unsigned type, uns
         msg.hdr.seq = uct_glex_vc_mark(vc);
         if (vc->state != UCT_GLEX_VC_OPEN) {
             msg.ctl.gone_id = msg.hdr.vc_id; /* see uct_glex_vc_get() */
-            msg.hdr.vc_id   = 0;
+            msg.hdr.vc_id = 0;
         }
     }
     status = uct_glex_mp_send(vc, &msg, sizeof(msg));
@@ -86,10 +86,10 @@ static ucs_status_t uct_glex_ctl_connect(uct_glex_vc_t *vc)
     unsigned flags;
 
     uct_glex_er_connect(vc);
-    flags  = vc->ctl & UCT_GLEX_CTL_ER_REQUEST;
+    flags = vc->ctl & UCT_GLEX_CTL_ER_REQUEST;
     status = uct_glex_ctl_send_open(vc, UCT_GLEX_MP_CONNECT, flags);
     if (status == UCS_OK) {
-        vc->ctl          &= ~flags;
+        vc->ctl &= ~flags;
         vc->connect_again = 0;
         if (vc->state == UCT_GLEX_VC_WAIT_MPQ) {
             vc->state = UCT_GLEX_VC_CONNECTING;
@@ -108,7 +108,7 @@ static ucs_status_t uct_glex_ctl_send(uct_glex_vc_t *vc)
     status = uct_glex_mp_send(vc, &msg, sizeof(msg));
     if (status == UCS_OK) {
         uct_glex_vc_advertised(vc);
-        vc->ctl          = 0;
+        vc->ctl = 0;
         vc->ctl_inflight = 1;
     }
     return status;
@@ -182,7 +182,7 @@ static ucs_status_t uct_glex_ctl_accept(uct_glex_vc_t *vc)
     uct_glex_er_connect(vc);
     status = uct_glex_ctl_send_open(vc, UCT_GLEX_MP_ACCEPT, uct_glex_ctl_take_flags(vc));
     if (status == UCS_OK) {
-        vc->ctl          = 0;
+        vc->ctl = 0;
         vc->ctl_inflight = 1;
         uct_glex_vc_open(vc);
         uct_glex_vc_schedule(vc);
@@ -214,11 +214,11 @@ static ucs_status_t uct_glex_ctl_progress_state(uct_glex_vc_t *vc)
 void uct_glex_ctl_retry_blocked(uct_glex_iface_t *iface)
 {
     const void *end = iface->blocked.ptail;
-    unsigned left   = UCT_GLEX_SLICE;
+    unsigned left = UCT_GLEX_SLICE;
     uct_glex_vc_t *vc;
 
     while ((left > 0) && !ucs_queue_is_empty(&iface->blocked)) {
-        vc   = ucs_queue_pull_elem_non_empty(&iface->blocked, uct_glex_vc_t, active);
+        vc = ucs_queue_pull_elem_non_empty(&iface->blocked, uct_glex_vc_t, active);
         left = (&vc->active.next == end) ? 0 : left - 1;
         ucs_queue_push(&iface->active, &vc->active);
         if (vc->resume_due) {
@@ -236,11 +236,11 @@ unsigned uct_glex_ctl_progress(uct_glex_iface_t *iface)
     uct_glex_vc_t *vc;
 
     do {
-        vc            = ucs_queue_pull_elem_non_empty(&iface->active, uct_glex_vc_t, active);
-        left          = (&vc->active.next == end) ? 0 : left - 1;
+        vc = ucs_queue_pull_elem_non_empty(&iface->active, uct_glex_vc_t, active);
+        left = (&vc->active.next == end) ? 0 : left - 1;
         vc->scheduled = 0;
         uct_glex_vc_fail_refused(vc);
-        status        = uct_glex_ctl_progress_state(vc);
+        status = uct_glex_ctl_progress_state(vc);
         if ((status != UCS_OK) && (status != UCS_ERR_NO_RESOURCE)) {
             uct_glex_vc_fail(vc, status);
         } else if ((status == UCS_ERR_NO_RESOURCE) || vc->resume_due) {
@@ -300,12 +300,12 @@ static int uct_glex_ctl_take(const uct_glex_hdr_t *hdr, unsigned length, uint64_
 static void uct_glex_ctl_open(uct_glex_vc_t *vc, const uct_glex_hdr_t *hdr,
                               const uct_glex_ctl_t *ctl)
 {
-    vc->tx.vc_id  = ctl->vc_id;
-    vc->peer_key  = ctl->key;
+    vc->tx.vc_id = ctl->vc_id;
+    vc->peer_key = ctl->key;
     vc->peer_uuid = ctl->src_uuid;
     /* Not assigned: a later message with a higher limit may have overtaken this one */
     uct_glex_credit_update(&vc->mp_tx, hdr->credits.mp_limit);
-    vc->tx_peak   = uct_glex_credit_avail(&vc->mp_tx);
+    vc->tx_peak = uct_glex_credit_avail(&vc->mp_tx);
     uct_glex_vc_schedule(vc); /* send what could not be sent before it was open */
 }
 
@@ -318,18 +318,18 @@ static ucs_status_t uct_glex_ctl_send_refusal(uct_glex_iface_t *iface,
     glex_imm_mp_req_t req;
 
     memset(&msg, 0, sizeof(msg));
-    msg.hdr.type_am   = uct_glex_hdr_type_am(UCT_GLEX_MP_END, 0);
-    msg.hdr.vc_id     = refusal->peer_id;
-    msg.end.version   = UCT_GLEX_WIRE_VERSION;
-    msg.end.flags     = UCT_GLEX_END_UNKNOWN | UCT_GLEX_END_CLAIMS;
-    msg.end.vc_id     = refusal->unknown_id;
-    msg.end.uuid      = refusal->uuid;
-    msg.end.src_uuid  = iface->uuid;
+    msg.hdr.type_am = uct_glex_hdr_type_am(UCT_GLEX_MP_END, 0);
+    msg.hdr.vc_id = refusal->peer_id;
+    msg.end.version = UCT_GLEX_WIRE_VERSION;
+    msg.end.flags = UCT_GLEX_END_UNKNOWN | UCT_GLEX_END_CLAIMS;
+    msg.end.vc_id = refusal->unknown_id;
+    msg.end.uuid = refusal->uuid;
+    msg.end.src_uuid = iface->uuid;
     req.rmt_ep_addr.v = refusal->dest;
-    req.data          = &msg;
-    req.len           = sizeof(msg);
-    req.flag          = GLEX_EXT_FLAG_NO_LOSS;
-    req.next          = NULL;
+    req.data = &msg;
+    req.len = sizeof(msg);
+    req.flag = GLEX_EXT_FLAG_NO_LOSS;
+    req.next = NULL;
     return uct_glex_status(glex_send_imm_mp(iface->nic, &req, NULL));
 }
 

@@ -16,16 +16,16 @@ static UCS_CLASS_INIT_FUNC(uct_glex_ep_t, const uct_ep_params_t *params)
     UCT_EP_PARAMS_CHECK_DEV_IFACE_ADDRS(params);
     UCS_CLASS_CALL_SUPER_INIT(uct_base_ep_t, &iface->super);
 
-    addr            = (const uct_glex_iface_addr_t*)params->iface_addr;
-    self->vc          = &uct_glex_no_vc;
-    self->peer        = addr->ep_addr;
-    self->peer_uuid   = addr->uuid;
-    self->blocked     = 0;
-    self->has_put     = 0;
-    self->needs_peer  = 0;
+    addr = (const uct_glex_iface_addr_t *)params->iface_addr;
+    self->vc = &uct_glex_no_vc;
+    self->peer = addr->ep_addr;
+    self->peer_uuid = addr->uuid;
+    self->blocked = 0;
+    self->has_put = 0;
+    self->needs_peer = 0;
     self->is_cancelled = 0;
-    self->is_failed    = 0;
-    self->is_refused   = 0;
+    self->is_failed = 0;
+    self->is_refused = 0;
     self->num_pending = 0;
     ucs_arbiter_group_init(&self->arb_group);
     return UCS_OK;
@@ -33,8 +33,8 @@ static UCS_CLASS_INIT_FUNC(uct_glex_ep_t, const uct_ep_params_t *params)
 
 int uct_glex_ep_is_to(uct_ep_h tl_ep, const uct_iface_addr_t *iface_addr)
 {
-    const uct_glex_ep_t *ep           = ucs_derived_of(tl_ep, uct_glex_ep_t);
-    const uct_glex_iface_addr_t *addr = (const uct_glex_iface_addr_t*)iface_addr;
+    const uct_glex_ep_t *ep = ucs_derived_of(tl_ep, uct_glex_ep_t);
+    const uct_glex_iface_addr_t *addr = (const uct_glex_iface_addr_t *)iface_addr;
 
     return (ep->peer == addr->ep_addr) && (ep->peer_uuid == addr->uuid);
 }
@@ -43,8 +43,8 @@ static UCS_CLASS_CLEANUP_FUNC(uct_glex_ep_t)
 {
     uct_glex_iface_t *iface = ucs_derived_of(self->super.super.iface, uct_glex_iface_t);
 
-    uct_glex_ep_pending_purge(&self->super.super,
-                              (uct_pending_purge_callback_t)ucs_empty_function, NULL);
+    uct_glex_ep_pending_purge(&self->super.super, (uct_pending_purge_callback_t)ucs_empty_function,
+                              NULL);
     ucs_arbiter_group_desched(&iface->arbiter, &self->arb_group);
     ucs_arbiter_group_cleanup(&self->arb_group);
     if (self->vc != &uct_glex_no_vc) {
@@ -54,7 +54,7 @@ static UCS_CLASS_CLEANUP_FUNC(uct_glex_ep_t)
 }
 
 UCS_CLASS_DEFINE(uct_glex_ep_t, uct_base_ep_t);
-UCS_CLASS_DEFINE_NEW_FUNC(uct_glex_ep_t, uct_ep_t, const uct_ep_params_t*);
+UCS_CLASS_DEFINE_NEW_FUNC(uct_glex_ep_t, uct_ep_t, const uct_ep_params_t *);
 UCS_CLASS_DEFINE_DELETE_FUNC(uct_glex_ep_t, uct_ep_t);
 
 ucs_status_t uct_glex_ep_make_vc(uct_glex_ep_t *ep)
@@ -122,7 +122,7 @@ static ucs_status_t uct_glex_ep_short(uct_glex_ep_t *ep, uint8_t id, uct_glex_sr
                                       unsigned length)
 {
     ucs_status_t status = uct_glex_ep_make_vc(ep);
-    uct_glex_vc_t *vc   = ep->vc;
+    uct_glex_vc_t *vc = ep->vc;
 
     if (status != UCS_OK) {
         return status;
@@ -155,8 +155,8 @@ static UCS_F_NOINLINE ucs_status_t uct_glex_ep_am_short_slow(uct_ep_h tl_ep, uin
 }
 
 /* Nearly all messages take this path, which calls nothing but the NIC, at the end */
-ucs_status_t uct_glex_ep_am_short(uct_ep_h tl_ep, uint8_t id, uint64_t header,
-                                  const void *payload, unsigned length)
+ucs_status_t uct_glex_ep_am_short(uct_ep_h tl_ep, uint8_t id, uint64_t header, const void *payload,
+                                  unsigned length)
 {
     UCT_CHECK_AM_ID(id);
     UCT_CHECK_LENGTH(sizeof(header) + length, 0, UCT_GLEX_MP_DATA_LEN, "am_short");
@@ -169,7 +169,7 @@ ucs_status_t uct_glex_ep_am_short(uct_ep_h tl_ep, uint8_t id, uint64_t header,
     ucs_status_t status;
 
     if (ucs_likely(vc->er_tx_mapped) && ucs_likely(!ep->blocked) &&
-        ucs_likely(length <= sizeof(((uct_glex_slot_t*)0)->rest))) {
+        ucs_likely(length <= sizeof(((uct_glex_slot_t *)0)->rest))) {
         status = uct_glex_er_send_short(vc, id, header, payload, length);
     } else if (ucs_likely((vc->er_tx == NULL) && uct_glex_ep_can_use_sr(ep))) {
         status = uct_glex_sr_send_short(vc, id, header, payload, length);
@@ -303,7 +303,7 @@ ucs_status_t uct_glex_ep_am_zcopy(uct_ep_h tl_ep, uint8_t id, const void *header
  * last: the VC serves the others before it. */
 static void uct_glex_ep_requeue(uct_glex_ep_t *ep)
 {
-    uct_glex_vc_t *vc    = ep->vc;
+    uct_glex_vc_t *vc = ep->vc;
     ucs_list_link_t *pos = &vc->eps;
     unsigned i;
 
@@ -323,7 +323,7 @@ static void uct_glex_ep_requeue(uct_glex_ep_t *ep)
 
 ucs_status_t uct_glex_ep_pending_add(uct_ep_h tl_ep, uct_pending_req_t *req, unsigned flags)
 {
-    uct_glex_ep_t *ep   = ucs_derived_of(tl_ep, uct_glex_ep_t);
+    uct_glex_ep_t *ep = ucs_derived_of(tl_ep, uct_glex_ep_t);
     ucs_status_t status = uct_glex_ep_make_vc(ep);
 
     if (status != UCS_OK) {
@@ -361,20 +361,20 @@ ucs_arbiter_cb_result_t uct_glex_ep_process_pending(ucs_arbiter_t *arbiter,
                                                     ucs_arbiter_group_t *group,
                                                     ucs_arbiter_elem_t *elem, void *arg)
 {
-    uct_glex_ep_t *ep       = ucs_container_of(group, uct_glex_ep_t, arb_group);
-    uct_pending_req_t *req  = ucs_container_of(elem, uct_pending_req_t, priv);
+    uct_glex_ep_t *ep = ucs_container_of(group, uct_glex_ep_t, arb_group);
+    uct_pending_req_t *req = ucs_container_of(elem, uct_pending_req_t, priv);
     uct_glex_iface_t *iface = ucs_derived_of(ep->super.super.iface, uct_glex_iface_t);
-    unsigned *left          = arg;
+    unsigned *left = arg;
     ucs_status_t status;
 
     if ((*left)-- == 0) {
         return UCS_ARBITER_CB_RESULT_STOP; /* the next progress call begins with this one */
     }
-    ep->blocked           = ep->is_cancelled; /* this request is the next in order */
-    ep->needs_peer        = 0;
-    iface->dispatching    = group;
-    status                = req->func(req);
-    iface->dispatching    = NULL;
+    ep->blocked = ep->is_cancelled; /* this request is the next in order */
+    ep->needs_peer = 0;
+    iface->dispatching = group;
+    status = req->func(req);
+    iface->dispatching = NULL;
     if (status == UCS_OK) {
         uct_glex_ep_pending_done(ep); /* does not read the request, which may have been freed */
         return UCS_ARBITER_CB_RESULT_REMOVE_ELEM;
@@ -396,7 +396,7 @@ static ucs_arbiter_cb_result_t uct_glex_ep_purge_cb(ucs_arbiter_t *arbiter,
                                                     ucs_arbiter_group_t *group,
                                                     ucs_arbiter_elem_t *elem, void *arg)
 {
-    uct_pending_req_t *req    = ucs_container_of(elem, uct_pending_req_t, priv);
+    uct_pending_req_t *req = ucs_container_of(elem, uct_pending_req_t, priv);
     uct_purge_cb_args_t *args = arg;
 
     args->cb(req, args->arg);
@@ -405,14 +405,14 @@ static ucs_arbiter_cb_result_t uct_glex_ep_purge_cb(ucs_arbiter_t *arbiter,
 
 void uct_glex_ep_pending_purge(uct_ep_h tl_ep, uct_pending_purge_callback_t cb, void *arg)
 {
-    uct_glex_ep_t *ep        = ucs_derived_of(tl_ep, uct_glex_ep_t);
-    uct_glex_iface_t *iface  = ucs_derived_of(tl_ep->iface, uct_glex_iface_t);
+    uct_glex_ep_t *ep = ucs_derived_of(tl_ep, uct_glex_ep_t);
+    uct_glex_iface_t *iface = ucs_derived_of(tl_ep->iface, uct_glex_iface_t);
     uct_purge_cb_args_t args = {.cb = cb, .arg = arg};
 
     ucs_arbiter_group_purge(&iface->arbiter, &ep->arb_group, uct_glex_ep_purge_cb, &args);
     if (ep->num_pending > 0) {
         ep->num_pending = 0;
-        ep->blocked     = ep->is_cancelled;
+        ep->blocked = ep->is_cancelled;
         --ep->vc->num_blocked;
         uct_glex_ep_requeue(ep);
     }
@@ -423,7 +423,7 @@ static ucs_arbiter_cb_result_t uct_glex_ep_end_pending_cb(ucs_arbiter_t *arbiter
                                                           ucs_arbiter_elem_t *elem, void *arg)
 {
     uct_pending_req_t *req = ucs_container_of(elem, uct_pending_req_t, priv);
-    uct_glex_ep_t *ep      = arg;
+    uct_glex_ep_t *ep = arg;
 
     ep->blocked = ep->is_cancelled;
     if (req->func(req) == UCS_OK) {
@@ -438,7 +438,7 @@ static ucs_arbiter_cb_result_t uct_glex_ep_end_pending_cb(ucs_arbiter_t *arbiter
  * called, which purges them: UCP 1.13 aborts the program if a REPLY is among those. */
 static void uct_glex_ep_end_pending(uct_glex_ep_t *ep)
 {
-    uct_glex_iface_t *iface          = ucs_derived_of(ep->super.super.iface, uct_glex_iface_t);
+    uct_glex_iface_t *iface = ucs_derived_of(ep->super.super.iface, uct_glex_iface_t);
     ucs_arbiter_group_t *dispatching = iface->dispatching;
 
     if (dispatching != &ep->arb_group) {
@@ -451,7 +451,7 @@ static void uct_glex_ep_end_pending(uct_glex_ep_t *ep)
 void uct_glex_ep_failed(uct_glex_ep_t *ep, ucs_status_t status, const char *why)
 {
     uct_glex_iface_t *iface = ucs_derived_of(ep->super.super.iface, uct_glex_iface_t);
-    uint64_t peer           = ep->peer; /* the handler may destroy the endpoint */
+    uint64_t peer = ep->peer; /* the handler may destroy the endpoint */
     ucs_status_t err_status;
     ucs_log_level_t level;
 
@@ -462,7 +462,7 @@ void uct_glex_ep_failed(uct_glex_ep_t *ep, ucs_status_t status, const char *why)
     ep->is_failed = 1;
     uct_glex_ep_end_pending(ep);
     err_status = uct_iface_handle_ep_err(&iface->super.super, &ep->super.super, status);
-    level      = uct_base_iface_failure_log_level(&iface->super, err_status, status);
+    level = uct_base_iface_failure_log_level(&iface->super, err_status, status);
     ucs_log(level, "glex: endpoint 0x%" PRIx64 " %s: %s", peer, why, ucs_status_string(status));
 }
 
@@ -470,8 +470,7 @@ void uct_glex_ep_failed(uct_glex_ep_t *ep, ucs_status_t status, const char *why)
 ucs_status_t uct_glex_ep_probe(uct_glex_ep_t *ep)
 {
     uct_glex_vc_t *vc = ep->vc;
-    int is_there      = (vc->state == UCT_GLEX_VC_OPEN) &&
-                        !uct_glex_vc_is_gone(vc);
+    int is_there = (vc->state == UCT_GLEX_VC_OPEN) && !uct_glex_vc_is_gone(vc);
     ucs_status_t status;
 
     if (is_there && !vc->is_remote) {
@@ -503,9 +502,9 @@ static void uct_glex_ep_check_remote(uct_glex_vc_t *vc)
  * programs check every peer that they could ever talk to. */
 ucs_status_t uct_glex_ep_check(uct_ep_h tl_ep, unsigned flags, uct_completion_t *comp)
 {
-    uct_glex_ep_t *ep       = ucs_derived_of(tl_ep, uct_glex_ep_t);
+    uct_glex_ep_t *ep = ucs_derived_of(tl_ep, uct_glex_ep_t);
     uct_glex_iface_t *iface = ucs_derived_of(tl_ep->iface, uct_glex_iface_t);
-    glex_ep_addr_t peer     = {.v = ep->peer};
+    glex_ep_addr_t peer = {.v = ep->peer};
     ucs_status_t status;
 
     UCT_GLEX_EP_CHECK_PARAM(flags, comp);

@@ -20,7 +20,7 @@ static void uct_glex_error_connect_lost(uct_glex_vc_t *vc)
 {
     if (vc->er_requested) {
         vc->er_requested = 0;
-        vc->sr_count     = 0;
+        vc->sr_count = 0;
     }
     if (vc->state == UCT_GLEX_VC_CONNECTING) {
         vc->state = UCT_GLEX_VC_WAIT_MPQ;
@@ -52,8 +52,7 @@ static int uct_glex_error_is_ctl_to_gone(const uct_glex_vc_t *vc, const struct g
 {
     return ((mp_type == UCT_GLEX_MP_CTL) || (mp_type == UCT_GLEX_MP_ACK)) &&
            uct_glex_error_is_dead(err) &&
-           (vc->peer_left || (vc->state == UCT_GLEX_VC_PEER_CLOSED) ||
-            uct_glex_vc_is_gone(vc));
+           (vc->peer_left || (vc->state == UCT_GLEX_VC_PEER_CLOSED) || uct_glex_vc_is_gone(vc));
 }
 
 /* Whether it may have posted an immediate put, which names no VC */
@@ -61,7 +60,8 @@ static int uct_glex_error_may_have_put(const uct_glex_vc_t *vc)
 {
     const uct_glex_ep_t *ep;
 
-    ucs_list_for_each(ep, &vc->eps, list) {
+    ucs_list_for_each(ep, &vc->eps, list)
+    {
         if (ep->has_put) {
             return 1;
         }
@@ -80,7 +80,8 @@ static void uct_glex_error_put_refused(uct_glex_vc_t *vc, const struct glex_err_
     }
     ucs_error("glex: put to endpoint 0x%" PRIx64 " was refused: %s", vc->peer,
               glex_error_req_status_str(err->status));
-    ucs_list_for_each(ep, &vc->eps, list) {
+    ucs_list_for_each(ep, &vc->eps, list)
+    {
         if (ep->has_put) {
             uct_glex_ep_refused(ep);
         }
@@ -118,9 +119,9 @@ static uct_glex_vc_t *uct_glex_error_put_vc(uct_glex_vc_t *vc, int is_dead)
 static uct_glex_vc_t *uct_glex_error_vc(uct_glex_iface_t *iface, uint64_t peer,
                                         const struct glex_err_req *err)
 {
-    int is_mp         = (err->op == GLEX_ERR_OP_IMM_MP);
-    uint64_t word     = is_mp ? err->data0 : err->data2;
-    int is_connect    = is_mp && (uct_glex_hdr_type(word) == UCT_GLEX_MP_CONNECT);
+    int is_mp = (err->op == GLEX_ERR_OP_IMM_MP);
+    uint64_t word = is_mp ? err->data0 : err->data2;
+    int is_connect = is_mp && (uct_glex_hdr_type(word) == UCT_GLEX_MP_CONNECT);
     uct_glex_vc_t *vc = uct_glex_table_newest(iface, peer);
 
     if ((vc != NULL) && (word == 0) && (uct_glex_table_older(vc) == NULL)) {
@@ -151,15 +152,14 @@ static ucs_status_t uct_glex_error_status(const struct glex_err_req *err)
 
 static void uct_glex_error_handle(uct_glex_iface_t *iface, const struct glex_err_req *err)
 {
-    unsigned event      = err->data2 & UCT_GLEX_TYPE_MASK;
-    unsigned mp_type    = uct_glex_hdr_type(err->data0);
-    int is_mp           = (err->op == GLEX_ERR_OP_IMM_MP);
+    unsigned event = err->data2 & UCT_GLEX_TYPE_MASK;
+    unsigned mp_type = uct_glex_hdr_type(err->data0);
+    int is_mp = (err->op == GLEX_ERR_OP_IMM_MP);
     glex_ep_addr_t addr = {.v = 0};
     uct_glex_vc_t *vc;
 
-    ucs_debug("glex: %s to endpoint %u on NIC 0x%x failed: %s",
-              glex_error_req_opcode_str(err->op), err->rmt_ep_num, err->rmt_nic_id,
-              glex_error_req_status_str(err->status));
+    ucs_debug("glex: %s to endpoint %u on NIC 0x%x failed: %s", glex_error_req_opcode_str(err->op),
+              err->rmt_ep_num, err->rmt_nic_id, glex_error_req_status_str(err->status));
     glex_compose_ep_addr(err->rmt_nic_id, err->rmt_ep_num, GLEX_EP_TYPE_FAST, &addr);
     if (is_mp && (mp_type == UCT_GLEX_MP_END)) {
         /* A dead peer touches nothing. An END that a full queue lost is sent again. */
@@ -202,8 +202,8 @@ static int uct_glex_error_take(uct_glex_iface_t *iface)
     uint32_t num = 1;
 
     if (!iface->has_error) {
-        iface->has_error = (glex_poll_error_req(iface->nic, &num, &iface->error) == GLEX_SUCCESS) &&
-                           (num > 0);
+        iface->has_error =
+            (glex_poll_error_req(iface->nic, &num, &iface->error) == GLEX_SUCCESS) && (num > 0);
     }
     return iface->has_error;
 }
@@ -212,12 +212,12 @@ static int uct_glex_error_take(uct_glex_iface_t *iface)
  * are due. */
 static int uct_glex_error_watch(uct_glex_iface_t *iface, unsigned most)
 {
-    ucs_time_t now    = ucs_get_time();
+    ucs_time_t now = ucs_get_time();
     ucs_time_t period = ucs_time_from_msec(UCT_GLEX_WATCH_MS);
-    unsigned batch    = ucs_max(iface->num_vcs / 8, UCT_GLEX_WATCH_BATCH);
+    unsigned batch = ucs_max(iface->num_vcs / 8, UCT_GLEX_WATCH_BATCH);
     ucs_time_t passed = ucs_min(now - iface->watched, period);
-    unsigned due      = passed * batch / period;
-    unsigned count    = ucs_min(due, most);
+    unsigned due = passed * batch / period;
+    unsigned count = ucs_min(due, most);
 
     if (due < UCT_GLEX_WATCH_BATCH) {
         return 0;
@@ -232,7 +232,7 @@ void uct_glex_error_handle_all(uct_glex_iface_t *iface)
     struct glex_err_req err;
 
     while (uct_glex_error_take(iface)) {
-        err              = iface->error;
+        err = iface->error;
         iface->has_error = 0; /* before a handler is called, which may arm */
         uct_glex_error_handle(iface, &err);
     }

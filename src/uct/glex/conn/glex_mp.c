@@ -75,7 +75,7 @@ static void uct_glex_mp_recv_sr(uct_glex_vc_t *vc, const uct_glex_hdr_t *hdr, un
     }
     if (uct_glex_mp_count(vc, word)) {
         uct_glex_rx_add_sr(vc, uct_glex_hdr_seq(word), uct_glex_hdr_am_id(word),
-                           (const uct_glex_sr_t*)(hdr + 1),
+                           (const uct_glex_sr_t *)(hdr + 1),
                            uct_glex_hdr_flags(word) & UCT_GLEX_FLAG_ZC);
     }
 }
@@ -116,7 +116,7 @@ void uct_glex_mp_recv(uct_glex_iface_t *iface, uint64_t src, void *data, unsigne
         return;
     }
     word = hdr->word;
-    vc   = uct_glex_vc_by_id(iface, uct_glex_hdr_vc_id(word));
+    vc = uct_glex_vc_by_id(iface, uct_glex_hdr_vc_id(word));
     if (ucs_unlikely(!uct_glex_mp_is_for(vc, src))) {
         uct_glex_mp_recv_other(iface, vc, src, hdr, length);
         return;
@@ -130,7 +130,7 @@ void uct_glex_mp_recv(uct_glex_iface_t *iface, uint64_t src, void *data, unsigne
         return;
     }
     if (uct_glex_mp_count(vc, word)) {
-        uct_glex_rx_add_mp(vc, uct_glex_hdr_seq(word), uct_glex_hdr_am_id(word), (void*)(hdr + 1),
+        uct_glex_rx_add_mp(vc, uct_glex_hdr_seq(word), uct_glex_hdr_am_id(word), (void *)(hdr + 1),
                            length - sizeof(*hdr), uct_glex_hdr_flags(word) & UCT_GLEX_FLAG_ZC);
     }
 }

@@ -19,8 +19,8 @@ static void uct_glex_mpq_divide(uct_glex_iface_t *iface, unsigned pool_units, un
         iface->mpq.free = INT_MAX;
         iface->mpq.pool = (pool_units > 0) ? pool_units : INT_MAX;
     } else {
-        iface->mpq.pool = (pool_units > 0) ? ucs_min(pool_units, entries - UCT_GLEX_MPQ_LEAST) :
-                                             entries / 4;
+        iface->mpq.pool =
+            (pool_units > 0) ? ucs_min(pool_units, entries - UCT_GLEX_MPQ_LEAST) : entries / 4;
         iface->mpq.free = entries - iface->mpq.pool;
     }
 }
@@ -33,13 +33,14 @@ ucs_status_t uct_glex_mpq_init(uct_glex_iface_t *iface, const uct_glex_iface_con
 
     if (capacity < reserve + UCT_GLEX_MPQ_LEAST) {
         ucs_error("glex: a message queue of %u entries is too small: raise "
-                  "UCX_GLEX_EP_MPQ_CAPACITY to 64 or more", capacity);
+                  "UCX_GLEX_EP_MPQ_CAPACITY to 64 or more",
+                  capacity);
         return UCS_ERR_INVALID_PARAM;
     }
     uct_glex_mpq_divide(iface, config->ep_mpq_pool_units, capacity - reserve);
     iface->mpq.start = config->sr_credit_start;
-    iface->mpq.inc   = config->sr_credit_inc;
-    iface->mpq.max   = config->sr_credit_max;
+    iface->mpq.inc = config->sr_credit_inc;
+    iface->mpq.max = config->sr_credit_max;
     ucs_list_head_init(&iface->mpq.wait);
     return UCS_OK;
 }
@@ -50,7 +51,7 @@ static void uct_glex_mpq_take(uct_glex_vc_t *vc, unsigned wanted)
     unsigned taken = ucs_min(wanted, vc->iface->mpq.pool);
 
     vc->iface->mpq.pool -= taken;
-    vc->mp_rx.window    += taken;
+    vc->mp_rx.window += taken;
     uct_glex_vc_tell_limit(vc);
 }
 
@@ -81,7 +82,8 @@ void uct_glex_mpq_retry(uct_glex_iface_t *iface)
     unsigned left = UCT_GLEX_SLICE;
     uct_glex_vc_t *vc, *tmp;
 
-    ucs_list_for_each_safe(vc, tmp, &iface->mpq.wait, wait) {
+    ucs_list_for_each_safe(vc, tmp, &iface->mpq.wait, wait)
+    {
         if (left-- == 0) {
             uct_glex_iface_recheck(iface);
             return;
@@ -125,6 +127,6 @@ void uct_glex_mpq_return(uct_glex_vc_t *vc)
          * discarded first */
         vc->iface->mpq.free += UCT_GLEX_MPQ_LEAST;
         vc->iface->mpq.pool += vc->mp_rx.window - UCT_GLEX_CREDIT_LEAST;
-        vc->mp_rx.window     = 0;
+        vc->mp_rx.window = 0;
     }
 }

@@ -29,7 +29,7 @@
 /* Generations of an index: all but 0, so that no id is 0 */
 #define UCT_GLEX_TABLE_GENS (UINT32_MAX / UCT_GLEX_VC_MAX)
 
-#define UCT_GLEX_TABLE_SIZE (UCT_GLEX_VC_MAX * (sizeof(uct_glex_vc_t*) + 2 * sizeof(uint32_t)))
+#define UCT_GLEX_TABLE_SIZE (UCT_GLEX_VC_MAX * (sizeof(uct_glex_vc_t *) + 2 * sizeof(uint32_t)))
 
 ucs_status_t uct_glex_table_init(uct_glex_iface_t *iface)
 {
@@ -38,16 +38,17 @@ ucs_status_t uct_glex_table_init(uct_glex_iface_t *iface)
 
     if (ptr == MAP_FAILED) {
         ucs_error("glex: cannot reserve %zu bytes of address space for the table of connections: "
-                  "%s; raise the limit (ulimit -v)", UCT_GLEX_TABLE_SIZE, strerror(errno));
+                  "%s; raise the limit (ulimit -v)",
+                  UCT_GLEX_TABLE_SIZE, strerror(errno));
         return UCS_ERR_NO_MEMORY;
     }
     /* Few VCs take few pages, not a huge one for each array. A kernel without those refuses. */
     (void)madvise(ptr, UCT_GLEX_TABLE_SIZE, MADV_NOHUGEPAGE);
     /* VCs are not leaked where a program ends without closing: leaks are looked for on the heap */
     __lsan_register_root_region(ptr, UCT_GLEX_TABLE_SIZE);
-    iface->vcs            = ptr;
+    iface->vcs = ptr;
     iface->vc_table.heads = UCS_PTR_BYTE_OFFSET(ptr, UCT_GLEX_VC_MAX * sizeof(*iface->vcs));
-    iface->vc_table.next  = iface->vc_table.heads + UCT_GLEX_VC_MAX;
+    iface->vc_table.next = iface->vc_table.heads + UCT_GLEX_VC_MAX;
     iface->vc_table.reuse = UCT_GLEX_TABLE_REUSE;
     ucs_list_head_init(&iface->vc_table.over);
     ucs_list_head_init(&iface->vc_table.unused);
@@ -72,9 +73,9 @@ static unsigned uct_glex_table_index(const uct_glex_vc_t *vc)
 static uint32_t *uct_glex_table_chain(const uct_glex_iface_t *iface, uint64_t peer)
 {
     unsigned buckets = ucs_max(iface->num_vcs, 1);
-    unsigned hash    = (peer * UINT64_C(0x9e3779b97f4a7c15)) >> 32;
-    unsigned mask    = ucs_roundup_pow2(buckets) - 1;
-    unsigned bucket  = hash & mask;
+    unsigned hash = (peer * UINT64_C(0x9e3779b97f4a7c15)) >> 32;
+    unsigned mask = ucs_roundup_pow2(buckets) - 1;
+    unsigned bucket = hash & mask;
 
     return &iface->vc_table.heads[(bucket < buckets) ? bucket : (bucket & (mask >> 1))];
 }
@@ -123,18 +124,18 @@ uct_glex_vc_t *uct_glex_table_older(const uct_glex_vc_t *vc)
 static void uct_glex_table_split(uct_glex_iface_t *iface)
 {
     unsigned bucket = iface->num_vcs - 1;
-    uint32_t *last  = &iface->vc_table.heads[bucket];
-    uint32_t *move  = last;
-    uint32_t *keep  = &iface->vc_table.heads[bucket - (ucs_roundup_pow2(bucket + 1) >> 1)];
-    uint32_t entry  = *keep;
+    uint32_t *last = &iface->vc_table.heads[bucket];
+    uint32_t *move = last;
+    uint32_t *keep = &iface->vc_table.heads[bucket - (ucs_roundup_pow2(bucket + 1) >> 1)];
+    uint32_t entry = *keep;
 
     while (entry != 0) {
         if (uct_glex_table_chain(iface, iface->vcs[entry - 1]->peer) == last) {
             *move = entry;
-            move  = &iface->vc_table.next[entry - 1];
+            move = &iface->vc_table.next[entry - 1];
         } else {
             *keep = entry;
-            keep  = &iface->vc_table.next[entry - 1];
+            keep = &iface->vc_table.next[entry - 1];
         }
         entry = iface->vc_table.next[entry - 1];
     }
@@ -148,13 +149,13 @@ static void uct_glex_table_link(uct_glex_vc_t *vc)
     unsigned index = uct_glex_table_index(vc);
 
     vc->iface->vc_table.next[index] = *head;
-    *head                           = index + 1;
+    *head = index + 1;
 }
 
 static void uct_glex_table_unlink(uct_glex_vc_t *vc)
 {
     uint32_t *entry = uct_glex_table_chain(vc->iface, vc->peer);
-    unsigned index  = uct_glex_table_index(vc);
+    unsigned index = uct_glex_table_index(vc);
 
     while (*entry != index + 1) {
         entry = &vc->iface->vc_table.next[*entry - 1];
@@ -187,7 +188,7 @@ static int uct_glex_table_is_forgotten(const uct_glex_vc_t *vc)
 static uct_glex_vc_t *uct_glex_table_find_unused(uct_glex_iface_t *iface)
 {
     uct_glex_vc_t *first = NULL, *found = NULL, *vc;
-    unsigned left        = UCT_GLEX_TABLE_LOOKS;
+    unsigned left = UCT_GLEX_TABLE_LOOKS;
 
     while ((left-- > 0) && !ucs_list_is_empty(&iface->vc_table.over)) {
         vc = ucs_list_head(&iface->vc_table.over, uct_glex_vc_t, wait);
@@ -221,7 +222,7 @@ static uint32_t uct_glex_table_reuse(uct_glex_iface_t *iface)
     ucs_list_del(&vc->wait);
     ucs_list_add_tail(&iface->vc_table.unused, &vc->wait);
     uct_glex_iface_recheck(iface);
-    id = vc->id + UCT_GLEX_VC_MAX; /* the next generation */
+    id = vc->id + UCT_GLEX_VC_MAX;                             /* the next generation */
     return (id < UCT_GLEX_VC_MAX) ? id + UCT_GLEX_VC_MAX : id; /* that is never 0 */
 }
 
@@ -242,7 +243,7 @@ ucs_status_t uct_glex_table_add(uct_glex_vc_t *vc)
             return UCS_ERR_EXCEEDS_LIMIT;
         }
         /* The interface's first ids differ from those of an earlier one at this endpoint */
-        gen    = 1 + (iface->uuid >> 16) % UCT_GLEX_TABLE_GENS;
+        gen = 1 + (iface->uuid >> 16) % UCT_GLEX_TABLE_GENS;
         vc->id = iface->num_vcs++ | (gen << UCT_GLEX_VC_INDEX_BITS);
         uct_glex_table_split(iface);
     }

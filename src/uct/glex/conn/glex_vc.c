@@ -30,25 +30,27 @@ static ucs_status_t uct_glex_vc_new(uct_glex_iface_t *iface, uint64_t peer, uint
     ucs_status_t status;
     uct_glex_vc_t *vc;
 
-    status = ucs_posix_memalign((void**)&vc, UCS_SYS_CACHE_LINE_SIZE, sizeof(*vc), "glex_vc") == 0 ?
-             UCS_OK : UCS_ERR_NO_MEMORY;
+    status =
+        ucs_posix_memalign((void **)&vc, UCS_SYS_CACHE_LINE_SIZE, sizeof(*vc), "glex_vc") == 0 ?
+            UCS_OK :
+            UCS_ERR_NO_MEMORY;
     if (status != UCS_OK) {
         goto err;
     }
     memset(vc, 0, sizeof(*vc));
-    vc->iface       = iface;
-    vc->peer        = peer;
-    vc->peer_uuid   = uuid;
-    vc->state       = UCT_GLEX_VC_WAIT_MPQ;
-    vc->status      = UCS_OK;
-    vc->is_remote   = glex_ext_is_remote(iface->nic, addr);
+    vc->iface = iface;
+    vc->peer = peer;
+    vc->peer_uuid = uuid;
+    vc->state = UCT_GLEX_VC_WAIT_MPQ;
+    vc->status = UCS_OK;
+    vc->is_remote = glex_ext_is_remote(iface->nic, addr);
     if (vc->is_remote) {
         /* The first call lets the NIC find out that the connection with an earlier peer at that
          * address has ended. The second one fails if the peer is gone, and then CONNECT fails, too. */
         (void)uct_glex_iface_is_gone(iface, peer, uuid, 0);
         (void)glex_ext_peer_epoch(iface->nic, addr, &vc->epoch);
     }
-    vc->sr_count    = uct_glex_vc_sr_count(vc);
+    vc->sr_count = uct_glex_vc_sr_count(vc);
     ucs_list_head_init(&vc->eps);
     ucs_list_head_init(&vc->rx);
     ucs_queue_head_init(&vc->tx_ops);
@@ -73,7 +75,7 @@ ucs_status_t uct_glex_vc_get(uct_glex_iface_t *iface, uint64_t peer, uint32_t uu
                              uct_glex_vc_t **vc_p)
 {
     uct_glex_vc_t *vc = uct_glex_vc_find(iface, peer, uuid);
-    uint32_t gone_id  = (vc != NULL) ? vc->tx.vc_id : 0;
+    uint32_t gone_id = (vc != NULL) ? vc->tx.vc_id : 0;
     ucs_status_t status;
 
     if ((vc != NULL) && (vc->state != UCT_GLEX_VC_FAILED)) {
@@ -98,8 +100,7 @@ static void uct_glex_vc_begin_lease(uct_glex_vc_t *vc, unsigned end_flags)
     if (!uct_glex_lease_begin(vc, end_flags)) {
         ucs_error("glex: no memory to end the connection to endpoint 0x%" PRIx64 ", tried again",
                   vc->peer);
-    } else if (vc->is_claimed ||
-               uct_glex_vc_is_gone(vc)) {
+    } else if (vc->is_claimed || uct_glex_vc_is_gone(vc)) {
         uct_glex_lease_claimed(vc);
     }
 }
@@ -126,7 +127,7 @@ static void uct_glex_vc_teardown(uct_glex_vc_t *vc, uint8_t state, ucs_status_t 
         vc->rx_started = 0; /* from now on it counts dropped messages: uct_glex_rx_purge() */
         ucs_list_add_tail(&vc->iface->vc_table.over, &vc->wait);
     }
-    vc->state  = state;
+    vc->state = state;
     vc->status = status;
     uct_glex_rx_purge(vc);
     uct_glex_er_drop_tx(vc);
@@ -140,9 +141,9 @@ void uct_glex_vc_open(uct_glex_vc_t *vc)
 {
     glex_ep_addr_t peer = {.v = vc->peer};
 
-    peer          = glex_ext_peer_hint(vc->iface->nic, peer);
+    peer = glex_ext_peer_hint(vc->iface->nic, peer);
     vc->peer_hint = peer.v >> 16;
-    vc->state     = UCT_GLEX_VC_OPEN;
+    vc->state = UCT_GLEX_VC_OPEN;
 }
 
 int uct_glex_vc_has_credits(uct_glex_vc_t *vc)
@@ -165,7 +166,8 @@ void uct_glex_vc_schedule_pending(uct_glex_vc_t *vc)
     if (left == 0) {
         return;
     }
-    ucs_list_for_each(ep, &vc->eps, list) { /* the blocked ones are the first */
+    ucs_list_for_each(ep, &vc->eps, list)
+    { /* the blocked ones are the first */
         if (ep->num_pending == 0) {
             continue;
         }
@@ -214,8 +216,8 @@ void uct_glex_vc_peer_leaves(uct_glex_vc_t *vc, uint16_t last_seq, int is_orderl
         uct_glex_op_end_probe(vc); /* of a flush after puts, which have arrived */
     }
     vc->peer_left = 1;
-    vc->left_seq  = last_seq;
-    vc->is_stale  = !is_orderly;
+    vc->left_seq = last_seq;
+    vc->is_stale = !is_orderly;
     uct_glex_vc_schedule(vc);
 }
 
@@ -284,7 +286,7 @@ void uct_glex_vc_fail_refused(uct_glex_vc_t *vc)
             continue;
         }
         ep->is_cancelled = 1;
-        ep->blocked      = 1;
+        ep->blocked = 1;
         uct_glex_op_cancel_ep(vc, &ep->super.super, UCS_ERR_ENDPOINT_TIMEOUT);
         if (seen.prev == &ep->list) { /* a completion did not destroy it */
             uct_glex_ep_failed(ep, UCS_ERR_ENDPOINT_TIMEOUT, "refuses its memory");
@@ -313,7 +315,7 @@ static void uct_glex_vc_watch_begin(uct_glex_iface_t *iface)
         return;
     }
     iface->watch_events = queues.events_arrived;
-    iface->watch_mps    = queues.mps_arrived;
+    iface->watch_mps = queues.mps_arrived;
 }
 
 void uct_glex_vc_dead(uct_glex_vc_t *vc)
@@ -324,11 +326,11 @@ void uct_glex_vc_dead(uct_glex_vc_t *vc)
     vc->peer_dead = 1;
     /* Earlier looks may have missed the peer's last messages: two more looks decide. Only if the
      * peer had left before does is_stale stay. */
-    vc->is_stale  = vc->is_stale && vc->peer_left;
+    vc->is_stale = vc->is_stale && vc->peer_left;
     --vc->watch_mark; /* so the next look finds a difference, and begins to compare anew */
     ++vc->iface->num_dying;
     uct_glex_vc_watch_begin(vc->iface); /* what the peer sent to the queues is counted by now */
-    uct_glex_er_poll_begin(vc); /* a killed peer may not have rung for its last message */
+    uct_glex_er_poll_begin(vc);         /* a killed peer may not have rung for its last message */
     uct_glex_vc_schedule(vc);
 }
 
@@ -374,7 +376,7 @@ static void uct_glex_vc_look(uct_glex_vc_t *vc, int all_taken)
 
     if ((mark != vc->watch_mark) || !all_taken || uct_glex_er_has_msg(vc)) {
         vc->watch_mark = mark;
-        vc->is_stale   = 0;
+        vc->is_stale = 0;
         return;
     }
     if (vc->peer_left || vc->peer_dead) {
@@ -398,7 +400,7 @@ void uct_glex_vc_watch(uct_glex_iface_t *iface, unsigned count)
 
     while (count-- > 0) {
         iface->watch_hand = (iface->watch_hand + 1) % iface->num_vcs;
-        vc                = iface->vcs[iface->watch_hand];
+        vc = iface->vcs[iface->watch_hand];
         if (uct_glex_vc_is_over(vc)) {
             uct_glex_vc_begin_lease(vc, 0); /* there was no memory for it */
         } else if (uct_glex_vc_is_watched(vc)) {

@@ -10,24 +10,24 @@
 #include <ucs/datastruct/arbiter.h>
 
 typedef struct uct_glex_ep {
-    uct_base_ep_t       super;
-    uct_glex_vc_t      *vc;        /* &uct_glex_no_vc before the first communication */
-    uint64_t            peer;
-    uint32_t            peer_uuid;
-    uint8_t             blocked;   /* requests are pending, or it is cancelled: takes no new ones */
-    uint8_t             is_cancelled; /* flushed with CANCEL, or failed alone: sends nothing more */
-    uint8_t             is_failed;  /* its error handler was called */
-    uint8_t             is_refused; /* to be failed by progress, see uct_glex_ep_refused() */
-    uint8_t             has_put;    /* immediate puts, which leave no operation, may be on their
+    uct_base_ep_t super;
+    uct_glex_vc_t *vc; /* &uct_glex_no_vc before the first communication */
+    uint64_t peer;
+    uint32_t peer_uuid;
+    uint8_t blocked;      /* requests are pending, or it is cancelled: takes no new ones */
+    uint8_t is_cancelled; /* flushed with CANCEL, or failed alone: sends nothing more */
+    uint8_t is_failed;    /* its error handler was called */
+    uint8_t is_refused;   /* to be failed by progress, see uct_glex_ep_refused() */
+    uint8_t has_put;      /* immediate puts, which leave no operation, may be on their
                                      * way */
-    uint8_t             needs_peer; /* what was refused last waits for the peer's credits, or for
+    uint8_t needs_peer;   /* what was refused last waits for the peer's credits, or for
                                      * the connection */
-    uint32_t            num_pending;
+    uint32_t num_pending;
     ucs_arbiter_group_t arb_group; /* pending requests */
-    ucs_list_link_t     list;      /* in vc->eps */
+    ucs_list_link_t list;          /* in vc->eps */
 } uct_glex_ep_t;
 
-UCS_CLASS_DECLARE_NEW_FUNC(uct_glex_ep_t, uct_ep_t, const uct_ep_params_t*);
+UCS_CLASS_DECLARE_NEW_FUNC(uct_glex_ep_t, uct_ep_t, const uct_ep_params_t *);
 UCS_CLASS_DECLARE_DELETE_FUNC(uct_glex_ep_t, uct_ep_t);
 
 /** Make sure the endpoint has a VC */
@@ -44,7 +44,7 @@ void uct_glex_ep_failed(uct_glex_ep_t *ep, ucs_status_t status, const char *why)
  *  progress fail the endpoint, where error handlers may be called. Others of the VC go on. */
 static inline void uct_glex_ep_refused(uct_glex_ep_t *ep)
 {
-    ep->is_refused      = !ep->is_cancelled;
+    ep->is_refused = !ep->is_cancelled;
     ep->vc->has_refused = 1;
     uct_glex_vc_schedule(ep->vc);
 }
@@ -55,8 +55,8 @@ ucs_arbiter_cb_result_t uct_glex_ep_process_pending(ucs_arbiter_t *arbiter,
                                                     ucs_arbiter_group_t *group,
                                                     ucs_arbiter_elem_t *elem, void *arg);
 
-ucs_status_t uct_glex_ep_am_short(uct_ep_h tl_ep, uint8_t id, uint64_t header,
-                                  const void *payload, unsigned length);
+ucs_status_t uct_glex_ep_am_short(uct_ep_h tl_ep, uint8_t id, uint64_t header, const void *payload,
+                                  unsigned length);
 ucs_status_t uct_glex_ep_am_short_iov(uct_ep_h tl_ep, uint8_t id, const uct_iov_t *iov,
                                       size_t iovcnt);
 ssize_t uct_glex_ep_am_bcopy(uct_ep_h tl_ep, uint8_t id, uct_pack_callback_t pack_cb, void *arg,

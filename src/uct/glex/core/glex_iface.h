@@ -29,25 +29,25 @@ typedef struct uct_glex_vc uct_glex_vc_t;
 /* A FIFO lent to a peer. Its index in iface->er_rx[] is its name in GRANT, REVOKE and RELEASED.
  * In use without a borrower: it belongs to a lease. */
 typedef struct uct_glex_er_rx {
-    uct_glex_vc_t        *vc;         /* the borrower, NULL: none */
-    uct_glex_slot_t      *slots;      /* NULL: the FIFO cannot be mapped */
-    uint8_t              *base;       /* the units */
-    uct_glex_fifo_ctrl_t *ctrl;       /* NULL: the FIFO cannot be mapped */
-    uct_glex_buf_t       *buf;
-    uint16_t              arrived;    /* messages taken from slots, in all */
-    uct_glex_fifo_rx_t    fifo;
-    uct_glex_fifo_layout_t  layout;
-    uint16_t              swept;      /* `arrived` at the last sweep */
+    uct_glex_vc_t *vc;          /* the borrower, NULL: none */
+    uct_glex_slot_t *slots;     /* NULL: the FIFO cannot be mapped */
+    uint8_t *base;              /* the units */
+    uct_glex_fifo_ctrl_t *ctrl; /* NULL: the FIFO cannot be mapped */
+    uct_glex_buf_t *buf;
+    uint16_t arrived; /* messages taken from slots, in all */
+    uct_glex_fifo_rx_t fifo;
+    uct_glex_fifo_layout_t layout;
+    uint16_t swept; /* `arrived` at the last sweep */
     union {
-        uint16_t          poll_index; /* in iface->er.polled[] while is_polled */
-        uint16_t          next_free;  /* while not lent: index of the next that is not */
+        uint16_t poll_index; /* in iface->er.polled[] while is_polled */
+        uint16_t next_free;  /* while not lent: index of the next that is not */
     };
-    uint16_t              msgs_mark;  /* messages consumed at the last look for an idle FIFO */
-    uint16_t              release_at; /* released: messages sent through it, in all */
-    uint8_t               is_polled;
-    uint8_t               gen;
-    uint8_t               is_large;
-    uint8_t               revoked;    /* asked back */
+    uint16_t msgs_mark;  /* messages consumed at the last look for an idle FIFO */
+    uint16_t release_at; /* released: messages sent through it, in all */
+    uint8_t is_polled;
+    uint8_t gen;
+    uint8_t is_large;
+    uint8_t revoked; /* asked back */
 } uct_glex_er_rx_t;
 
 /* An END that is due, for a VC that does not exist here */
@@ -69,121 +69,121 @@ typedef struct uct_glex_snap {
 } uct_glex_snap_t;
 
 typedef struct uct_glex_iface {
-    uct_base_iface_t   super;
+    uct_base_iface_t super;
 
     /* Used by every progress call */
-    glex_ep_handle_t   nic;
-    uct_glex_er_rx_t  *er_rx;      /* FIFOs lent, by index */
-    uct_glex_vc_t    **vcs;        /* VCs by index, the lower bits of their id */
-    unsigned           num_vcs;
-    uint8_t            due;        /* progress has more to do than to take what arrived */
-    uint8_t            recheck;    /* resources came free: look at all that waits for them */
-    uint8_t            retry;      /* a peer's queue was full: try again what was refused */
-    uint16_t           num_polled; /* length of er.polled[] */
-    uint16_t           poll_hand;  /* index of the FIFO that was polled last */
-    uint8_t            poll_window; /* messages to take before progress returns, at most; 1: the
+    glex_ep_handle_t nic;
+    uct_glex_er_rx_t *er_rx; /* FIFOs lent, by index */
+    uct_glex_vc_t **vcs;     /* VCs by index, the lower bits of their id */
+    unsigned num_vcs;
+    uint8_t due;           /* progress has more to do than to take what arrived */
+    uint8_t recheck;       /* resources came free: look at all that waits for them */
+    uint8_t retry;         /* a peer's queue was full: try again what was refused */
+    uint16_t num_polled;   /* length of er.polled[] */
+    uint16_t poll_hand;    /* index of the FIFO that was polled last */
+    uint8_t poll_window;   /* messages to take before progress returns, at most; 1: the
                                     * queues were empty */
-    unsigned           until_errors; /* progress calls until the next look at errors */
+    unsigned until_errors; /* progress calls until the next look at errors */
     struct glex_ext_arrival arrival;
-    unsigned           done;       /* requests posted and ended by progress, in all */
-    ucs_queue_head_t   active;     /* VCs that have control messages to send */
-    ucs_queue_head_t   blocked;    /* VCs whose peer's queue was full, or that wait for something
+    unsigned done;                    /* requests posted and ended by progress, in all */
+    ucs_queue_head_t active;          /* VCs that have control messages to send */
+    ucs_queue_head_t blocked;         /* VCs whose peer's queue was full, or that wait for something
                                     * that causes no event. Each progress call tries them again.
                                     * A program may sleep meanwhile. */
-    ucs_arbiter_t      arbiter;    /* endpoints whose pending requests can go on */
+    ucs_arbiter_t arbiter;            /* endpoints whose pending requests can go on */
     ucs_arbiter_group_t *dispatching; /* the one whose request is being tried, or NULL */
 
-    uct_glex_md_t     *md;
-    unsigned           ep_index;   /* of `nic` in the memory domain */
-    uint32_t           uuid;
-    uint64_t           ep_addr;
-    uint64_t           channels;   /* bitmap of enum uct_glex_channel */
+    uct_glex_md_t *md;
+    unsigned ep_index; /* of `nic` in the memory domain */
+    uint32_t uuid;
+    uint64_t ep_addr;
+    uint64_t channels; /* bitmap of enum uct_glex_channel */
 
     struct {
-        uint32_t          *heads;     /* chains of VCs by the peer's address: see glex_table.c */
-        uint32_t          *next;      /* in its chain, by index */
-        unsigned           reuse;     /* when so many VCs are there, places are used again */
-        ucs_list_link_t    over;      /* VCs that are over */
-        ucs_list_link_t    unused;    /* VCs without a place any more, to be freed */
+        uint32_t *heads;        /* chains of VCs by the peer's address: see glex_table.c */
+        uint32_t *next;         /* in its chain, by index */
+        unsigned reuse;         /* when so many VCs are there, places are used again */
+        ucs_list_link_t over;   /* VCs that are over */
+        ucs_list_link_t unused; /* VCs without a place any more, to be freed */
     } vc_table;
 
     struct {
-        unsigned           free;      /* entries for the least windows of new peers */
-        unsigned           pool;      /* entries for larger windows */
-        unsigned           start;     /* start credit */
-        unsigned           inc;
-        unsigned           max;
-        uint8_t            told_full; /* said that there are too many peers */
-        ucs_list_link_t    wait;      /* VCs that wait for entries to connect or accept */
+        unsigned free;  /* entries for the least windows of new peers */
+        unsigned pool;  /* entries for larger windows */
+        unsigned start; /* start credit */
+        unsigned inc;
+        unsigned max;
+        uint8_t told_full;    /* said that there are too many peers */
+        ucs_list_link_t wait; /* VCs that wait for entries to connect or accept */
     } mpq;
 
     struct {
         /* By size: uct_glex_er_rx_t.is_large */
         uct_glex_buf_pool_t pool[2];   /* FIFOs */
         uct_glex_buf_pool_t mirror[2]; /* local images of FIFOs that cannot be mapped */
-        uint16_t            units[2];
+        uint16_t units[2];
         uct_glex_fifo_layout_t layout[2];
-        unsigned            max;      /* FIFOs lent at once, at most: length of er_rx[] */
-        unsigned            lent;
-        unsigned            large_left; /* large FIFOs that may be lent yet */
-        uint16_t            msgs_max; /* events on their way for one FIFO that is not mapped */
-        ucs_time_t          idle_next; /* when to look for an idle FIFO again */
-        unsigned            idle_hand; /* index of the FIFO that is looked at next for that */
-        uint16_t            free;     /* index of a FIFO that is not lent, if lent < max */
-        ucs_time_t          sweep_next; /* when to stop polling FIFOs that are silent */
-        unsigned            sweep_left; /* FIFOs, of those polled, to be looked at for that now */
-        ucs_list_link_t     starved;  /* borrowed FIFOs whose credits are waited for: those first
+        unsigned max; /* FIFOs lent at once, at most: length of er_rx[] */
+        unsigned lent;
+        unsigned large_left;       /* large FIFOs that may be lent yet */
+        uint16_t msgs_max;         /* events on their way for one FIFO that is not mapped */
+        ucs_time_t idle_next;      /* when to look for an idle FIFO again */
+        unsigned idle_hand;        /* index of the FIFO that is looked at next for that */
+        uint16_t free;             /* index of a FIFO that is not lent, if lent < max */
+        ucs_time_t sweep_next;     /* when to stop polling FIFOs that are silent */
+        unsigned sweep_left;       /* FIFOs, of those polled, to be looked at for that now */
+        ucs_list_link_t starved;   /* borrowed FIFOs whose credits are waited for: those first
                                        * that were not read for the longest time */
-        uct_glex_er_rx_t  **polled;   /* FIFOs that are polled */
-        uint16_t            thresh;   /* messages through SR before a FIFO is asked for */
-        uint8_t             has_membarrier;
-        uint8_t             next_gen;
+        uct_glex_er_rx_t **polled; /* FIFOs that are polled */
+        uint16_t thresh;           /* messages through SR before a FIFO is asked for */
+        uint8_t has_membarrier;
+        uint8_t next_gen;
     } er;
 
     struct {
         uct_glex_buf_pool_t tx;
         uct_glex_buf_pool_t rx;
-        uct_glex_buf_pool_t zc_rx;    /* buffers for am_zcopy payload */
-        ucs_list_link_t     rx_wait;  /* VCs whose next message waits for a buffer */
-        unsigned            retry_left; /* of these, at most, to be tried again now */
-        ucs_list_link_t     unreleased; /* messages read in place whose sender cannot be told */
+        uct_glex_buf_pool_t zc_rx;  /* buffers for am_zcopy payload */
+        ucs_list_link_t rx_wait;    /* VCs whose next message waits for a buffer */
+        unsigned retry_left;        /* of these, at most, to be tried again now */
+        ucs_list_link_t unreleased; /* messages read in place whose sender cannot be told */
     } sr;
 
     struct {
-        ucs_mpool_t         mp;       /* uct_glex_op_t */
-        ucs_ptr_array_t     table;    /* all of them, free ones too, by index */
-        uct_glex_buf_pool_t words;    /* ZC: whether the payload is still valid */
-        unsigned            outstanding; /* of ours: Gets of received messages do not count */
-        uct_glex_share_t    shares[UCT_GLEX_SHARES]; /* by enum uct_glex_op_type */
-        uint16_t            next_gen;
+        ucs_mpool_t mp;            /* uct_glex_op_t */
+        ucs_ptr_array_t table;     /* all of them, free ones too, by index */
+        uct_glex_buf_pool_t words; /* ZC: whether the payload is still valid */
+        unsigned outstanding;      /* of ours: Gets of received messages do not count */
+        uct_glex_share_t shares[UCT_GLEX_SHARES]; /* by enum uct_glex_op_type */
+        uint16_t next_gen;
         uct_glex_buf_pool_t bounce;
     } ops;
 
-    struct {                          /* vc/glex_lease.c */
-        ucs_list_link_t     list;     /* leases of VCs that are over */
-        ucs_list_link_t     debts;    /* claims that peers wait for */
+    struct {                   /* vc/glex_lease.c */
+        ucs_list_link_t list;  /* leases of VCs that are over */
+        ucs_list_link_t debts; /* claims that peers wait for */
         uct_glex_quarantine_t *quarantine;
     } leases;
 
-    ucs_mpool_t         rx_mp;        /* uct_glex_rx_t */
-    uint64_t            num_empty;    /* how often the queues were empty, of a NIC that does not
+    ucs_mpool_t rx_mp;      /* uct_glex_rx_t */
+    uint64_t num_empty;     /* how often the queues were empty, of a NIC that does not
                                        * tell what has arrived */
-    pid_t               pid;          /* who made it: a child of fork() must not give up leases */
-    int                 fence;        /* the next RMA request starts after all before it */
-    int                 event_fd;     /* -1: none */
-    unsigned            errors_calls; /* what until_errors begins with */
-    ucs_time_t          errors_next;  /* when to look for errors again */
-    ucs_time_t          watched;      /* when peers were checked last whether they live */
-    unsigned            watch_hand;   /* index of the VC that was looked at last */
-    uint64_t            watch_events; /* so many events and MPs had come when VCs were looked at */
-    uint64_t            watch_mps;
+    pid_t pid;              /* who made it: a child of fork() must not give up leases */
+    int fence;              /* the next RMA request starts after all before it */
+    int event_fd;           /* -1: none */
+    unsigned errors_calls;  /* what until_errors begins with */
+    ucs_time_t errors_next; /* when to look for errors again */
+    ucs_time_t watched;     /* when peers were checked last whether they live */
+    unsigned watch_hand;    /* index of the VC that was looked at last */
+    uint64_t watch_events;  /* so many events and MPs had come when VCs were looked at */
+    uint64_t watch_mps;
     uct_glex_refusal_t refusals[UCT_GLEX_MAX_REFUSALS]; /* to be sent */
-    unsigned           num_refusals;
-    unsigned            num_dying;    /* VCs that progress is about to fail */
-    unsigned            num_waiting;  /* VCs with is_waiting */
-    struct glex_err_req error;      /* found while arming, for progress to handle */
-    int                 has_error;
-    unsigned            goodbye_ms;   /* how long closing may wait for peers with full queues */
+    unsigned num_refusals;
+    unsigned num_dying;        /* VCs that progress is about to fail */
+    unsigned num_waiting;      /* VCs with is_waiting */
+    struct glex_err_req error; /* found while arming, for progress to handle */
+    int has_error;
+    unsigned goodbye_ms; /* how long closing may wait for peers with full queues */
 
     struct {
         size_t max_bcopy;
@@ -220,7 +220,7 @@ static inline int uct_glex_iface_is_gone(const uct_glex_iface_t *iface, uint64_t
                                          uint32_t uuid, uint64_t epoch)
 {
     glex_ep_addr_t addr = {.v = peer};
-    glex_ret_t ret      = glex_ext_check_peer(iface->nic, addr, uuid, epoch);
+    glex_ret_t ret = glex_ext_check_peer(iface->nic, addr, uuid, epoch);
 
     /* ACCESS_ERR: another one is */
     return (ret == GLEX_NO_EP_RESOURCE) || (ret == GLEX_ACCESS_ERR);
@@ -231,14 +231,14 @@ static inline int uct_glex_iface_is_gone(const uct_glex_iface_t *iface, uint64_t
 static inline void uct_glex_iface_retry(uct_glex_iface_t *iface)
 {
     iface->retry = 1;
-    iface->due   = 1;
+    iface->due = 1;
 }
 
 /** Resources came free: have progress look whether something waits for them */
 static inline void uct_glex_iface_recheck(uct_glex_iface_t *iface)
 {
     iface->recheck = 1;
-    iface->due     = 1;
+    iface->due = 1;
 }
 
 #endif

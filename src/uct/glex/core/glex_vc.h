@@ -18,9 +18,9 @@ typedef struct uct_glex_er_tx uct_glex_er_tx_t;
 /* docs/protocol.md, section 4, has the diagram. The order matters: from ACCEPTING on the peer's
  * name of the VC is known, from PEER_CLOSED on the VC is over. */
 enum uct_glex_vc_state {
-    UCT_GLEX_VC_WAIT_MPQ,    /* new: waits for entries of our MPQ for the peer, then connects */
-    UCT_GLEX_VC_CONNECTING,  /* CONNECT was sent */
-    UCT_GLEX_VC_ACCEPTING,   /* CONNECT was received: waits for entries of our MPQ, then accepts */
+    UCT_GLEX_VC_WAIT_MPQ,   /* new: waits for entries of our MPQ for the peer, then connects */
+    UCT_GLEX_VC_CONNECTING, /* CONNECT was sent */
+    UCT_GLEX_VC_ACCEPTING,  /* CONNECT was received: waits for entries of our MPQ, then accepts */
     UCT_GLEX_VC_OPEN,
     UCT_GLEX_VC_PEER_CLOSED, /* the peer closed its interface: fails when it is used again */
     UCT_GLEX_VC_FAILED
@@ -36,92 +36,92 @@ enum uct_glex_vc_state {
 enum uct_glex_lent {
     UCT_GLEX_LENT_NONE,
     UCT_GLEX_LENT_FIFO,
-    UCT_GLEX_LENT_RELEASED  /* it sends no more through it, but not all has been delivered */
+    UCT_GLEX_LENT_RELEASED /* it sends no more through it, but not all has been delivered */
 };
 
 struct uct_glex_vc {
     /* All that a short message needs to be sent, and nearly all to be received, is in this line:
      * with very many peers each line is out of the cache */
-    uct_glex_er_tx_t    *er_tx;   /* the FIFO that we borrowed, NULL: none */
-    uct_glex_fifo_tx_t   tx_fifo; /* counters persist from one FIFO to the next */
-    uint16_t             rx_seq;
-    uint8_t              state;   /* enum uct_glex_vc_state */
-    uint8_t              lent     : 2; /* enum uct_glex_lent */
-    uint8_t              er_tx_mapped : 1; /* er_tx has slots: we read our lender's credits where it
+    uct_glex_er_tx_t *er_tx;    /* the FIFO that we borrowed, NULL: none */
+    uct_glex_fifo_tx_t tx_fifo; /* counters persist from one FIFO to the next */
+    uint16_t rx_seq;
+    uint8_t state;             /* enum uct_glex_vc_state */
+    uint8_t lent : 2;          /* enum uct_glex_lent */
+    uint8_t er_tx_mapped : 1;  /* er_tx has slots: we read our lender's credits where it
                                             * publishes them, not in headers, which come late */
-    uint8_t              er_rx_mapped : 1; /* the same of the FIFO that we lent */
-    uct_glex_hdr_t       tx;      /* header of the next message, but for type, id and length: our
+    uint8_t er_rx_mapped : 1;  /* the same of the FIFO that we lent */
+    uct_glex_hdr_t tx;         /* header of the next message, but for type, id and length: our
                                    * acknowledgement, the peer's name of the VC, the next sequence
                                    * number, and all that we consumed and grant */
-    uint16_t             advertised_limit; /* mp_limit of the last header */
-    uint16_t             peer_hint; /* the NIC's, glex_ext_peer_hint() */
+    uint16_t advertised_limit; /* mp_limit of the last header */
+    uint16_t peer_hint;        /* the NIC's, glex_ext_peer_hint() */
     uct_glex_fifo_count_t advertised; /* ER credits that were published last, or sent in a header */
-    uint64_t             peer;
-    uct_glex_iface_t    *iface;
+    uint64_t peer;
+    uct_glex_iface_t *iface;
 
-    uint32_t             id;      /* our name: index | generation << UCT_GLEX_VC_INDEX_BITS; in
+    uint32_t id;             /* our name: index | generation << UCT_GLEX_VC_INDEX_BITS; in
                                    * the table once it is not 0 */
-    uint16_t             num_blocked; /* endpoints with pending requests */
-    uint16_t             rx_fifo_index; /* of the FIFO that we lent, in iface->er_rx[] */
-    ucs_list_link_t      rx;      /* messages that cannot be delivered yet, by sequence */
-    uct_glex_lease_t    *lease;   /* VC over: what the peer may still touch, or NULL */
+    uint16_t num_blocked;    /* endpoints with pending requests */
+    uint16_t rx_fifo_index;  /* of the FIFO that we lent, in iface->er_rx[] */
+    ucs_list_link_t rx;      /* messages that cannot be delivered yet, by sequence */
+    uct_glex_lease_t *lease; /* VC over: what the peer may still touch, or NULL */
     uct_glex_credit_tx_t mp_tx;
-    uct_glex_credit_rx_t mp_rx;   /* window 0: no entries of our MPQ are set aside */
-    uint16_t             tx_peak; /* credits after the last update */
-    uint16_t             sr_count; /* messages through SR until ER is asked for; 0: at once */
-    uint16_t             rx_started; /* messages of `rx`, from its head, whose data is here or is
+    uct_glex_credit_rx_t mp_rx; /* window 0: no entries of our MPQ are set aside */
+    uint16_t tx_peak;           /* credits after the last update */
+    uint16_t sr_count;          /* messages through SR until ER is asked for; 0: at once */
+    uint16_t rx_started;        /* messages of `rx`, from its head, whose data is here or is
                                       * being fetched. Of a VC that is over: dropped ones that are
                                       * still being fetched */
-    uint16_t             left_seq; /* peer_left: sequence number after its last message */
-    uint32_t             peer_uuid;
-    uint32_t             peer_key;
-    uint64_t             epoch;   /* of the NIC's connection, glex_ext_peer_epoch(); the VC ends with
+    uint16_t left_seq;          /* peer_left: sequence number after its last message */
+    uint32_t peer_uuid;
+    uint32_t peer_key;
+    uint64_t epoch;      /* of the NIC's connection, glex_ext_peer_epoch(); the VC ends with
                                    * that. 0: the peer is on this host */
-    uint32_t             num_ops; /* operations that exist */
-    uint16_t             watch_mark; /* sum of counters at the last look for dead peers */
-    uint16_t             held[UCT_GLEX_SHARES]; /* operations that exist, by enum uct_glex_op_type,
+    uint32_t num_ops;    /* operations that exist */
+    uint16_t watch_mark; /* sum of counters at the last look for dead peers */
+    uint16_t held[UCT_GLEX_SHARES]; /* operations that exist, by enum uct_glex_op_type,
                                                  * but for those whose memory is kept only for the
                                                  * peer of a VC that failed */
-    uint16_t             ctl;     /* control flags to be sent */
-    uint16_t             released_index; /* name of the FIFO to be sent in ER_RELEASED */
-    uint8_t              released_gen;
-    int8_t               status;  /* UCS_OK, or why the VC is over: a ucs_status_t */
+    uint16_t ctl;                   /* control flags to be sent */
+    uint16_t released_index;        /* name of the FIFO to be sent in ER_RELEASED */
+    uint8_t released_gen;
+    int8_t status; /* UCS_OK, or why the VC is over: a ucs_status_t */
 
     /* Flags, each with those who write it */
-    uint8_t              er_requested  : 1; /* er, error: the peer was asked for a FIFO */
-    uint8_t              er_backoff    : 3; /* er: refusals since we had one, at most
+    uint8_t er_requested : 1;  /* er, error: the peer was asked for a FIFO */
+    uint8_t er_backoff : 3;    /* er: refusals since we had one, at most
                                              * UCT_GLEX_ER_MAX_BACKOFF */
-    uint8_t              ring_due      : 1; /* er: the lender's event queue was full */
-    uint8_t              is_waiting    : 1; /* uct_glex_vc_wait(), uct_glex_vc_wait_end() */
-    uint8_t              scheduled     : 1; /* uct_glex_vc_schedule(); uct_glex_ctl_progress() */
-    uint8_t              ctl_inflight  : 1; /* ctl: a CTL or ACCEPT of ours is not acknowledged */
-    uint8_t              want_grant    : 1; /* ctl: the peer asked for a FIFO */
-    uint8_t              connect_again : 1; /* ctl, error: our CONNECT was lost, the peer's came */
-    uint8_t              peer_left     : 1; /* vc: the peer said so: it has closed when all that it
+    uint8_t ring_due : 1;      /* er: the lender's event queue was full */
+    uint8_t is_waiting : 1;    /* uct_glex_vc_wait(), uct_glex_vc_wait_end() */
+    uint8_t scheduled : 1;     /* uct_glex_vc_schedule(); uct_glex_ctl_progress() */
+    uint8_t ctl_inflight : 1;  /* ctl: a CTL or ACCEPT of ours is not acknowledged */
+    uint8_t want_grant : 1;    /* ctl: the peer asked for a FIFO */
+    uint8_t connect_again : 1; /* ctl, error: our CONNECT was lost, the peer's came */
+    uint8_t peer_left : 1;     /* vc: the peer said so: it has closed when all that it
                                              * sent is here */
-    uint8_t              peer_dead     : 1; /* vc: to be failed by progress */
-    uint8_t              is_claimed    : 1; /* ctl: the peer touches no memory of ours for this VC
+    uint8_t peer_dead : 1;     /* vc: to be failed by progress */
+    uint8_t is_claimed : 1;    /* ctl: the peer touches no memory of ours for this VC
                                              * any more */
-    uint8_t              is_stale      : 1; /* vc: wait for the peer's messages no longer. Set by a
+    uint8_t is_stale : 1;      /* vc: wait for the peer's messages no longer. Set by a
                                              * look for dead peers that found the peer gone, dead or
                                              * left and nothing new from it, or by an END that
                                              * is not ORDERLY */
-    uint8_t              has_refused   : 1; /* ep, vc: the peer refused its memory to one of eps */
-    uint8_t              dirty         : 1; /* rma: puts that leave no trace here, since a flush */
-    uint8_t              probing       : 1; /* op: a probe waits for the peer */
-    uint8_t              check_pending : 1; /* ep, ctl: an ep_check's CTL is not acknowledged */
-    uint8_t              is_remote     : 1; /* uct_glex_vc_new(): the peer is on another host */
-    uint8_t              resume_due    : 1; /* ep, ctl: the NIC refused pending requests */
-    uint8_t              is_lossy      : 1; /* ctl: the peer left, and some of our messages were
+    uint8_t has_refused : 1;   /* ep, vc: the peer refused its memory to one of eps */
+    uint8_t dirty : 1;         /* rma: puts that leave no trace here, since a flush */
+    uint8_t probing : 1;       /* op: a probe waits for the peer */
+    uint8_t check_pending : 1; /* ep, ctl: an ep_check's CTL is not acknowledged */
+    uint8_t is_remote : 1;     /* uct_glex_vc_new(): the peer is on another host */
+    uint8_t resume_due : 1;    /* ep, ctl: the NIC refused pending requests */
+    uint8_t is_lossy : 1;      /* ctl: the peer left, and some of our messages were
                                              * not delivered to it */
 
-    ucs_list_link_t      eps;     /* uct_glex_ep_t.list */
-    ucs_list_link_t      wait;    /* while is_waiting: for MPQ entries in iface->mpq.wait, or, when
+    ucs_list_link_t eps;     /* uct_glex_ep_t.list */
+    ucs_list_link_t wait;    /* while is_waiting: for MPQ entries in iface->mpq.wait, or, when
                                    * the VC is open, for a receive buffer in iface->sr.rx_wait. When
                                    * the VC is over: in iface->vc_table.over, or .unused once
                                    * another VC has its place */
-    ucs_queue_head_t     tx_ops;  /* operations in the order of posting, for flush */
-    ucs_queue_elem_t     active;  /* in iface->active or iface->blocked while scheduled */
+    ucs_queue_head_t tx_ops; /* operations in the order of posting, for flush */
+    ucs_queue_elem_t active; /* in iface->active or iface->blocked while scheduled */
 };
 
 _Static_assert(offsetof(struct uct_glex_vc, iface) == 56, "what a short message needs is one line");
@@ -151,7 +151,8 @@ static inline uct_glex_vc_t *uct_glex_vc_by_id(const uct_glex_iface_t *iface, ui
     uint32_t index = id & UCT_GLEX_VC_INDEX_MASK;
 
     return (ucs_likely(index < iface->num_vcs) && (iface->vcs[index]->id == id)) ?
-           iface->vcs[index] : NULL;
+               iface->vcs[index] :
+               NULL;
 }
 
 /** Free a VC and all its resources; only when the interface closes */
@@ -192,7 +193,7 @@ static inline int uct_glex_vc_is_gone(const uct_glex_vc_t *vc)
 static inline void uct_glex_vc_schedule(uct_glex_vc_t *vc)
 {
     if (!vc->scheduled) {
-        vc->scheduled  = 1;
+        vc->scheduled = 1;
         vc->iface->due = 1;
         ucs_queue_push(&vc->iface->active, &vc->active);
     }
@@ -213,7 +214,7 @@ static inline void uct_glex_vc_wait(uct_glex_vc_t *vc, ucs_list_link_t *list)
 static inline void uct_glex_vc_block(uct_glex_vc_t *vc)
 {
     if (!vc->scheduled) {
-        vc->scheduled  = 1;
+        vc->scheduled = 1;
         vc->iface->due = 1;
         ucs_queue_push(&vc->iface->blocked, &vc->active);
     }
@@ -238,9 +239,9 @@ static inline void uct_glex_ctl_post(uct_glex_vc_t *vc, unsigned flags)
 /** The peer acknowledged our control message */
 static inline void uct_glex_ctl_acked(uct_glex_vc_t *vc)
 {
-    vc->ctl_inflight  = 0;
+    vc->ctl_inflight = 0;
     vc->check_pending = vc->check_pending && (vc->ctl != 0); /* its CTL was not sent before */
-    uct_glex_vc_schedule(vc); /* send what had to wait for it */
+    uct_glex_vc_schedule(vc);                                /* send what had to wait for it */
 }
 
 /** The peer is not there any more: have progress fail the VC, where error handlers may be called,
@@ -313,7 +314,7 @@ static UCS_F_ALWAYS_INLINE void uct_glex_vc_credits(uct_glex_vc_t *vc, uct_glex_
     if (ucs_unlikely((uint16_t)(credits.word >> 16) != vc->mp_tx.limit) &&
         uct_glex_credit_update(&vc->mp_tx, credits.word >> 16)) {
         vc->tx_peak = uct_glex_credit_avail(&vc->mp_tx);
-        more        = 1;
+        more = 1;
     }
     if (more && ucs_unlikely(vc->num_blocked > 0)) {
         uct_glex_vc_resume(vc);

@@ -7,10 +7,11 @@
 #include "base/glex_md.h"
 
 /** Of uct_iface_attr_t: operations that return nothing, and those that return the old value */
-#define UCT_GLEX_ATOMIC_POST_OPS (UCS_BIT(UCT_ATOMIC_OP_ADD) | UCS_BIT(UCT_ATOMIC_OP_AND) | \
-                                  UCS_BIT(UCT_ATOMIC_OP_OR) | UCS_BIT(UCT_ATOMIC_OP_XOR))
-#define UCT_GLEX_ATOMIC_FETCH_OPS (UCT_GLEX_ATOMIC_POST_OPS | UCS_BIT(UCT_ATOMIC_OP_SWAP) | \
-                                   UCS_BIT(UCT_ATOMIC_OP_CSWAP))
+#define UCT_GLEX_ATOMIC_POST_OPS                                                                   \
+    (UCS_BIT(UCT_ATOMIC_OP_ADD) | UCS_BIT(UCT_ATOMIC_OP_AND) | UCS_BIT(UCT_ATOMIC_OP_OR) |         \
+     UCS_BIT(UCT_ATOMIC_OP_XOR))
+#define UCT_GLEX_ATOMIC_FETCH_OPS                                                                  \
+    (UCT_GLEX_ATOMIC_POST_OPS | UCS_BIT(UCT_ATOMIC_OP_SWAP) | UCS_BIT(UCT_ATOMIC_OP_CSWAP))
 
 ucs_status_t uct_glex_ep_atomic32_post(uct_ep_h ep, uct_atomic_op_t op, uint32_t value,
                                        uint64_t remote_addr, uct_rkey_t rkey);

@@ -16,7 +16,7 @@
 static ucs_status_t uct_glex_flush_verify_puts(uct_glex_ep_t *ep)
 {
     glex_ep_addr_t peer = {.v = ep->peer};
-    uct_glex_vc_t *vc   = ep->vc;
+    uct_glex_vc_t *vc = ep->vc;
     ucs_status_t status = uct_glex_rma_track_puts(vc);
 
     if (status != UCS_OK) {
@@ -43,7 +43,7 @@ void uct_glex_flush_puts_ended(uct_glex_iface_t *iface, uint32_t op_id)
 static ucs_status_t uct_glex_flush_cancel(uct_glex_ep_t *ep, uct_completion_t *comp)
 {
     ep->is_cancelled = 1;
-    ep->blocked      = 1; /* sends take the long path, which refuses them */
+    ep->blocked = 1; /* sends take the long path, which refuses them */
     if ((ep->vc == &uct_glex_no_vc) ||
         !uct_glex_op_cancel_ep(ep->vc, &ep->super.super, UCS_ERR_CANCELED)) {
         return UCS_OK;
@@ -88,7 +88,7 @@ static ucs_status_t uct_glex_flush_ep(uct_glex_ep_t *ep, uct_completion_t *comp)
 
 ucs_status_t uct_glex_ep_flush(uct_ep_h tl_ep, unsigned flags, uct_completion_t *comp)
 {
-    uct_glex_ep_t *ep   = ucs_derived_of(tl_ep, uct_glex_ep_t);
+    uct_glex_ep_t *ep = ucs_derived_of(tl_ep, uct_glex_ep_t);
     ucs_status_t status = (flags & UCT_FLUSH_FLAG_CANCEL) ? uct_glex_flush_cancel(ep, comp) :
                                                             uct_glex_flush_ep(ep, comp);
 

@@ -47,13 +47,13 @@ static int uct_glex_rma_flags(const uct_glex_vc_t *vc, const uct_glex_rkey_t *rk
 /* Where a request begins in the peer's registration. The handles of windows are there. */
 static uct_glex_place_t uct_glex_rma_place(const uct_glex_rkey_t *rkey, uint64_t remote_addr)
 {
-    uint64_t offset        = remote_addr - rkey->packed.address;
+    uint64_t offset = remote_addr - rkey->packed.address;
     uct_glex_place_t place = {.mh.v = rkey->packed.mh, .offset = offset};
     unsigned window;
 
     if (ucs_unlikely(rkey->windows != NULL)) {
-        window       = uct_glex_window_of(rkey->windows->num, offset);
-        place.mh     = rkey->windows->mh[window];
+        window = uct_glex_window_of(rkey->windows->num, offset);
+        place.mh = rkey->windows->mh[window];
         place.offset = offset - uct_glex_window_begin(window);
     }
     return place;
@@ -65,12 +65,12 @@ static void uct_glex_rma_fill(const uct_glex_vc_t *vc, glex_rdma_req_t *req, int
     uct_glex_place_t place = uct_glex_rma_place(rkey, remote_addr);
 
     req->rmt_ep_addr.v = uct_glex_rma_dest(vc, rkey);
-    req->rmt_mh        = place.mh;
-    req->rmt_offset    = place.offset;
-    req->rmt_key       = rkey->packed.key;
-    req->type          = (enum glex_rdma_type)type;
-    req->flag          = uct_glex_rma_flags(vc, rkey);
-    req->next          = NULL;
+    req->rmt_mh = place.mh;
+    req->rmt_offset = place.offset;
+    req->rmt_key = rkey->packed.key;
+    req->type = (enum glex_rdma_type)type;
+    req->flag = uct_glex_rma_flags(vc, rkey);
+    req->next = NULL;
 }
 
 static ucs_status_t uct_glex_rma_check_range(const uct_glex_rkey_t *rkey, uint64_t remote_addr,
@@ -95,7 +95,7 @@ static ucs_status_t uct_glex_rma_post(glex_rdma_req_t *req, uct_glex_op_t *op,
     uct_glex_iface_t *iface = op->vc->iface;
     glex_ret_t ret;
 
-    req->flag              |= GLEX_FLAG_LOCAL_EVT;
+    req->flag |= GLEX_FLAG_LOCAL_EVT;
     req->local_evt.cookie_0 = 0;
     req->local_evt.cookie_1 = uct_glex_op_cookie_1(event, op->id);
     ret = glex_rdma(iface->nic, req, NULL);
@@ -116,7 +116,7 @@ static ucs_status_t uct_glex_rma_op_new(uct_glex_vc_t *vc, const uct_ep_t *ep,
 
     if (status == UCS_OK) {
         (*op_p)->ep = ep;
-        status      = uct_glex_buf_get(&vc->iface->ops.bounce, 0, &(*op_p)->buf);
+        status = uct_glex_buf_get(&vc->iface->ops.bounce, 0, &(*op_p)->buf);
         if (status != UCS_OK) {
             uct_glex_op_cancel(*op_p);
         }
@@ -131,9 +131,9 @@ static ucs_status_t uct_glex_rma_post_bounce(uct_glex_op_t *op, int type, size_t
     glex_rdma_req_t req;
 
     uct_glex_rma_fill(op->vc, &req, type, remote_addr, rkey);
-    req.local_mh     = op->buf->mh;
+    req.local_mh = op->buf->mh;
     req.local_offset = op->buf->offset;
-    req.len          = length;
+    req.len = length;
     return uct_glex_rma_post(&req, op, UCT_GLEX_EVENT_OP);
 }
 
@@ -142,16 +142,16 @@ static ucs_status_t uct_glex_rma_post_bounce(uct_glex_op_t *op, int type, size_t
 static ucs_status_t uct_glex_rma_now(uct_glex_ep_t *ep, int type, void *buffer, size_t length,
                                      uint64_t remote_addr, const uct_glex_rkey_t *rkey)
 {
-    uct_glex_vc_t *vc       = ep->vc;
+    uct_glex_vc_t *vc = ep->vc;
     uct_glex_iface_t *iface = vc->iface;
     glex_rdma_req_t req;
     glex_ret_t ret;
 
     uct_glex_rma_fill(vc, &req, type, remote_addr, rkey);
     req.len = length;
-    ret     = glex_ext_rdma_now(iface->nic, &req, buffer);
+    ret = glex_ext_rdma_now(iface->nic, &req, buffer);
     if (ret == GLEX_SUCCESS) {
-        vc->dirty   |= (type == GLEX_RDMA_TYPE_PUT);
+        vc->dirty |= (type == GLEX_RDMA_TYPE_PUT);
         iface->fence = 0;
         return UCS_OK;
     }
@@ -159,9 +159,10 @@ static ucs_status_t uct_glex_rma_now(uct_glex_ep_t *ep, int type, void *buffer, 
         return UCS_ERR_NO_RESOURCE;
     }
     if (ret == GLEX_NO_MEM_RESOURCE) { /* peer, key and memory may be as they should */
-        ucs_error("glex: %zu bytes at 0x%" PRIx64 " of endpoint 0x%" PRIx64 " cannot be reached: this "
-                  "process has no memory, descriptors (ulimit -n) or mappings (vm.max_map_count) left",
-                  length, remote_addr, rkey->packed.ep_addr);
+        ucs_error(
+            "glex: %zu bytes at 0x%" PRIx64 " of endpoint 0x%" PRIx64 " cannot be reached: this "
+            "process has no memory, descriptors (ulimit -n) or mappings (vm.max_map_count) left",
+            length, remote_addr, rkey->packed.ep_addr);
         return UCS_ERR_NO_MEMORY;
     }
     if (ret == GLEX_NO_EP_RESOURCE) {
@@ -177,7 +178,7 @@ static ucs_status_t uct_glex_rma_now(uct_glex_ep_t *ep, int type, void *buffer, 
 
 static void uct_glex_windows_unpack(void *arg, const void *data, size_t length)
 {
-    memcpy(((uct_glex_windows_t*)arg)->mh, data, length);
+    memcpy(((uct_glex_windows_t *)arg)->mh, data, length);
 }
 
 static void uct_glex_windows_done(uct_completion_t *comp)
@@ -185,8 +186,8 @@ static void uct_glex_windows_done(uct_completion_t *comp)
     uct_glex_windows_t *windows = ucs_container_of(comp, uct_glex_windows_t, comp);
 
     /* release: pairs with the acquire of uct_glex_rma_check() */
-    __atomic_store_n(&windows->state, (comp->status == UCS_OK) ? UCT_GLEX_WINDOWS_READY :
-                                                                 UCT_GLEX_WINDOWS_NONE,
+    __atomic_store_n(&windows->state,
+                     (comp->status == UCS_OK) ? UCT_GLEX_WINDOWS_READY : UCT_GLEX_WINDOWS_NONE,
                      __ATOMIC_RELEASE);
     uct_glex_windows_put(windows);
 }
@@ -199,20 +200,22 @@ static ucs_status_t uct_glex_windows_post(uct_glex_ep_t *ep, uct_glex_windows_t 
     uct_glex_op_t *op;
 
     if (table->packed.length > ep->vc->iface->config.rma_buf_size) {
-        ucs_error("glex: the key of a registration of %u windows needs UCX_GLEX_RMA_BUF_SIZE=%" PRIu64
-                  " or more", windows->num, table->packed.length);
+        ucs_error(
+            "glex: the key of a registration of %u windows needs UCX_GLEX_RMA_BUF_SIZE=%" PRIu64
+            " or more",
+            windows->num, table->packed.length);
         return UCS_ERR_EXCEEDS_LIMIT;
     }
     status = uct_glex_rma_op_new(ep->vc, &ep->super.super, &windows->comp, &op);
     if (status != UCS_OK) {
         return status;
     }
-    windows->comp.func   = uct_glex_windows_done;
-    windows->comp.count  = 1;
+    windows->comp.func = uct_glex_windows_done;
+    windows->comp.count = 1;
     windows->comp.status = UCS_OK;
-    op->unpack_cb        = uct_glex_windows_unpack;
-    op->arg              = windows;
-    op->length           = table->packed.length;
+    op->unpack_cb = uct_glex_windows_unpack;
+    op->arg = windows;
+    op->length = table->packed.length;
     status = uct_glex_rma_post_bounce(op, GLEX_RDMA_TYPE_GET, op->length, 0, table);
     if (status == UCS_OK) {
         __atomic_add_fetch(&windows->refs, 1, __ATOMIC_RELAXED);
@@ -225,12 +228,12 @@ static UCS_F_NOINLINE ucs_status_t uct_glex_rma_get_windows(uct_glex_ep_t *ep,
                                                             uct_glex_rkey_t *rkey)
 {
     uct_glex_windows_t *windows = rkey->windows;
-    uct_glex_rkey_t table       = {.packed = rkey->packed};
-    int state                   = UCT_GLEX_WINDOWS_NONE;
+    uct_glex_rkey_t table = {.packed = rkey->packed};
+    int state = UCT_GLEX_WINDOWS_NONE;
     ucs_status_t status;
 
     table.packed.address = 0;
-    table.packed.length  = windows->num * sizeof(windows->mh[0]);
+    table.packed.length = windows->num * sizeof(windows->mh[0]);
     /* acquire: pairs with the release of the interface that had them */
     if (!__atomic_compare_exchange_n(&windows->state, &state, UCT_GLEX_WINDOWS_FETCHING, 0,
                                      __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE)) {
@@ -241,8 +244,9 @@ static UCS_F_NOINLINE ucs_status_t uct_glex_rma_get_windows(uct_glex_ep_t *ep,
         return UCS_ERR_NO_RESOURCE;
     }
     if (uct_glex_md_rdma_now(ep->vc->iface->md)) {
-        status = uct_glex_rma_now(ep, GLEX_RDMA_TYPE_GET, windows->mh, table.packed.length, 0, &table);
-        state  = (status == UCS_OK) ? UCT_GLEX_WINDOWS_READY : UCT_GLEX_WINDOWS_NONE;
+        status =
+            uct_glex_rma_now(ep, GLEX_RDMA_TYPE_GET, windows->mh, table.packed.length, 0, &table);
+        state = (status == UCS_OK) ? UCT_GLEX_WINDOWS_READY : UCT_GLEX_WINDOWS_NONE;
     } else {
         status = uct_glex_windows_post(ep, windows, &table);
         if (status == UCS_OK) {
@@ -274,7 +278,8 @@ static ucs_status_t uct_glex_rma_refused(uct_glex_ep_t *ep, ucs_status_t status,
                                          uct_completion_t *comp)
 {
     return (ep->is_refused && (status == UCS_ERR_ENDPOINT_TIMEOUT) && (comp != NULL)) ?
-           uct_glex_op_end_later(ep->vc, &ep->super.super, comp, status) : status;
+               uct_glex_op_end_later(ep->vc, &ep->super.super, comp, status) :
+               status;
 }
 
 /* A put or get that ends before this returns: a copy if the memory is mapped, else
@@ -299,7 +304,7 @@ static ucs_status_t uct_glex_rma_move_now(uct_glex_ep_t *ep, int type, void *buf
 ucs_status_t uct_glex_rma_track_puts(uct_glex_vc_t *vc)
 {
     uct_glex_iface_t *iface = vc->iface;
-    glex_rdma_req_t req     = {.type = GLEX_RDMA_TYPE_PUT, .flag = GLEX_FLAG_FENCE};
+    glex_rdma_req_t req = {.type = GLEX_RDMA_TYPE_PUT, .flag = GLEX_FLAG_FENCE};
     ucs_status_t status;
     uct_glex_op_t *op;
 
@@ -311,9 +316,9 @@ ucs_status_t uct_glex_rma_track_puts(uct_glex_vc_t *vc)
         return status;
     }
     req.rmt_ep_addr.v = iface->ep_addr;
-    req.rmt_mh        = op->buf->mh;
-    req.rmt_offset    = op->buf->offset;
-    req.rmt_key       = iface->md->key;
+    req.rmt_mh = op->buf->mh;
+    req.rmt_offset = op->buf->offset;
+    req.rmt_key = iface->md->key;
     return uct_glex_rma_post(&req, op, UCT_GLEX_EVENT_PUTS);
 }
 
@@ -322,7 +327,8 @@ static void uct_glex_rma_forget_puts(uct_glex_vc_t *vc)
 {
     uct_glex_ep_t *ep;
 
-    ucs_list_for_each(ep, &vc->eps, list) {
+    ucs_list_for_each(ep, &vc->eps, list)
+    {
         ep->has_put = 0;
     }
 }
@@ -332,23 +338,23 @@ static ucs_status_t uct_glex_rma_imm_put(uct_glex_ep_t *ep, const void *buffer, 
                                          uint64_t remote_addr, const uct_glex_rkey_t *rkey)
 {
     uct_glex_iface_t *iface = ucs_derived_of(ep->super.super.iface, uct_glex_iface_t);
-    uct_glex_place_t place  = uct_glex_rma_place(rkey, remote_addr);
+    uct_glex_place_t place = uct_glex_rma_place(rkey, remote_addr);
     glex_imm_rdma_req_t req;
     glex_ret_t ret;
 
     req.rmt_ep_addr.v = uct_glex_rma_dest(ep->vc, rkey);
-    req.data          = (void*)buffer;
-    req.len           = length;
-    req.rmt_mh        = place.mh;
-    req.rmt_offset    = place.offset;
-    req.rmt_key       = rkey->packed.key;
-    req.flag          = uct_glex_rma_flags(ep->vc, rkey);
-    req.next          = NULL;
+    req.data = (void *)buffer;
+    req.len = length;
+    req.rmt_mh = place.mh;
+    req.rmt_offset = place.offset;
+    req.rmt_key = rkey->packed.key;
+    req.flag = uct_glex_rma_flags(ep->vc, rkey);
+    req.next = NULL;
     if (!ep->vc->dirty && ucs_queue_is_empty(&ep->vc->tx_ops)) {
         uct_glex_rma_forget_puts(ep->vc);
     }
-    ep->has_put       = 1;
-    ep->vc->dirty     = 1;
+    ep->has_put = 1;
+    ep->vc->dirty = 1;
     ret = glex_imm_rdma(iface->nic, &req, NULL);
     if (ret != GLEX_SUCCESS) {
         return uct_glex_status(ret);
@@ -362,7 +368,7 @@ static UCS_F_NOINLINE ucs_status_t uct_glex_ep_put_short_any(uct_glex_ep_t *ep, 
                                                              uct_rkey_t uct_rkey)
 {
     uct_glex_iface_t *iface = ucs_derived_of(ep->super.super.iface, uct_glex_iface_t);
-    uct_glex_rkey_t *rkey   = (uct_glex_rkey_t*)uct_rkey;
+    uct_glex_rkey_t *rkey = (uct_glex_rkey_t *)uct_rkey;
     ucs_status_t status;
     uct_glex_vc_t *vc;
     uct_glex_op_t *op;
@@ -387,7 +393,7 @@ static UCS_F_NOINLINE ucs_status_t uct_glex_ep_put_short_any(uct_glex_ep_t *ep, 
         return status;
     }
     if (uct_glex_md_rdma_now(iface->md)) {
-        return uct_glex_rma_now(ep, GLEX_RDMA_TYPE_PUT, (void*)buffer, length, remote_addr, rkey);
+        return uct_glex_rma_now(ep, GLEX_RDMA_TYPE_PUT, (void *)buffer, length, remote_addr, rkey);
     }
     if (uct_glex_rma_dest(vc, rkey) == vc->peer) {
         return uct_glex_rma_imm_put(ep, buffer, length, remote_addr, rkey);
@@ -425,8 +431,8 @@ ucs_status_t uct_glex_ep_put_short(uct_ep_h tl_ep, const void *buffer, unsigned 
 ucs_status_t uct_glex_ep_get_short(uct_ep_h tl_ep, void *buffer, unsigned length,
                                    uint64_t remote_addr, uct_rkey_t uct_rkey)
 {
-    uct_glex_ep_t *ep     = ucs_derived_of(tl_ep, uct_glex_ep_t);
-    uct_glex_rkey_t *rkey = (uct_glex_rkey_t*)uct_rkey;
+    uct_glex_ep_t *ep = ucs_derived_of(tl_ep, uct_glex_ep_t);
+    uct_glex_rkey_t *rkey = (uct_glex_rkey_t *)uct_rkey;
     ucs_status_t status;
     uct_glex_vc_t *vc;
 
@@ -437,8 +443,8 @@ ucs_status_t uct_glex_ep_get_short(uct_ep_h tl_ep, void *buffer, unsigned length
     if ((status == UCS_OK) && (length > 0)) { /* else the key need not be valid */
         status = uct_glex_rma_check(ep, rkey, remote_addr, length);
         if (status == UCS_OK) {
-            status = uct_glex_rma_move_now(ep, GLEX_RDMA_TYPE_GET, buffer, length, remote_addr,
-                                           rkey);
+            status =
+                uct_glex_rma_move_now(ep, GLEX_RDMA_TYPE_GET, buffer, length, remote_addr, rkey);
         }
     }
     UCT_TL_EP_STAT_OP_IF_SUCCESS(status, &ep->super, GET, SHORT, length);
@@ -493,14 +499,14 @@ static ssize_t uct_glex_rma_put_packed_now(uct_glex_ep_t *ep, uct_pack_callback_
 }
 
 /* A put that is the first one to the peer, or with the key, or that cannot be packed in place */
-static UCS_F_NOINLINE ssize_t uct_glex_rma_put_bcopy(uct_glex_ep_t *ep,
-                                                     uct_pack_callback_t pack_cb, void *arg,
-                                                     uint64_t remote_addr, uct_rkey_t uct_rkey)
+static UCS_F_NOINLINE ssize_t uct_glex_rma_put_bcopy(uct_glex_ep_t *ep, uct_pack_callback_t pack_cb,
+                                                     void *arg, uint64_t remote_addr,
+                                                     uct_rkey_t uct_rkey)
 {
     uct_glex_iface_t *iface = ucs_derived_of(ep->super.super.iface, uct_glex_iface_t);
-    uct_glex_rkey_t *rkey   = (uct_glex_rkey_t*)uct_rkey;
+    uct_glex_rkey_t *rkey = (uct_glex_rkey_t *)uct_rkey;
     ucs_status_t status;
-    void *ptr               = NULL;
+    void *ptr = NULL;
     uct_glex_vc_t *vc;
 
     status = uct_glex_rma_vc(ep, &vc);
@@ -515,16 +521,16 @@ static UCS_F_NOINLINE ssize_t uct_glex_rma_put_bcopy(uct_glex_ep_t *ep,
         return pack_cb(ptr, arg);
     }
     return uct_glex_md_rdma_now(iface->md) ?
-           uct_glex_rma_put_packed_now(ep, pack_cb, arg, remote_addr, rkey) :
-           uct_glex_rma_put_packed(ep, pack_cb, arg, remote_addr, rkey);
+               uct_glex_rma_put_packed_now(ep, pack_cb, arg, remote_addr, rkey) :
+               uct_glex_rma_put_packed(ep, pack_cb, arg, remote_addr, rkey);
 }
 
 ssize_t uct_glex_ep_put_bcopy(uct_ep_h tl_ep, uct_pack_callback_t pack_cb, void *arg,
                               uint64_t remote_addr, uct_rkey_t uct_rkey)
 {
-    uct_glex_ep_t *ep       = ucs_derived_of(tl_ep, uct_glex_ep_t);
+    uct_glex_ep_t *ep = ucs_derived_of(tl_ep, uct_glex_ep_t);
     uct_glex_iface_t *iface = ucs_derived_of(tl_ep->iface, uct_glex_iface_t);
-    void *ptr               = NULL;
+    void *ptr = NULL;
     ssize_t ret;
 
     /* The length is known only after pack_cb: pack in place if there is room for the maximum */
@@ -533,7 +539,7 @@ ssize_t uct_glex_ep_put_bcopy(uct_ep_h tl_ep, uct_pack_callback_t pack_cb, void 
     }
     if (ucs_likely(ptr != NULL)) {
         ep->vc->dirty = 1;
-        ret           = pack_cb(ptr, arg);
+        ret = pack_cb(ptr, arg);
     } else {
         ret = uct_glex_rma_put_bcopy(ep, pack_cb, arg, remote_addr, uct_rkey);
     }
@@ -546,7 +552,7 @@ static ucs_status_t uct_glex_rma_get_bcopy(uct_glex_ep_t *ep, uct_unpack_callbac
                                            uct_rkey_t uct_rkey, uct_completion_t *comp)
 {
     uct_glex_iface_t *iface = ucs_derived_of(ep->super.super.iface, uct_glex_iface_t);
-    uct_glex_rkey_t *rkey   = (uct_glex_rkey_t*)uct_rkey;
+    uct_glex_rkey_t *rkey = (uct_glex_rkey_t *)uct_rkey;
     ucs_status_t status;
     uct_glex_vc_t *vc;
     uct_glex_op_t *op;
@@ -588,8 +594,8 @@ static ucs_status_t uct_glex_rma_get_bcopy(uct_glex_ep_t *ep, uct_unpack_callbac
         return uct_glex_rma_refused(ep, status, comp);
     }
     op->unpack_cb = unpack_cb;
-    op->arg       = arg;
-    op->length    = length;
+    op->arg = arg;
+    op->length = length;
     status = uct_glex_rma_post_bounce(op, GLEX_RDMA_TYPE_GET, length, remote_addr, rkey);
     return (status == UCS_OK) ? UCS_INPROGRESS : status;
 }
@@ -598,9 +604,9 @@ ucs_status_t uct_glex_ep_get_bcopy(uct_ep_h tl_ep, uct_unpack_callback_t unpack_
                                    size_t length, uint64_t remote_addr, uct_rkey_t rkey,
                                    uct_completion_t *comp)
 {
-    uct_glex_ep_t *ep   = ucs_derived_of(tl_ep, uct_glex_ep_t);
-    ucs_status_t status = uct_glex_rma_get_bcopy(ep, unpack_cb, arg, length, remote_addr, rkey,
-                                                 comp);
+    uct_glex_ep_t *ep = ucs_derived_of(tl_ep, uct_glex_ep_t);
+    ucs_status_t status =
+        uct_glex_rma_get_bcopy(ep, unpack_cb, arg, length, remote_addr, rkey, comp);
 
     UCT_TL_EP_STAT_OP_IF_SUCCESS(status, &ep->super, GET, BCOPY, length);
     return status;
@@ -610,9 +616,9 @@ static ucs_status_t uct_glex_rma_zcopy(uct_ep_h tl_ep, const uct_iov_t *iov, siz
                                        uint64_t remote_addr, uct_glex_rkey_t *rkey,
                                        uct_completion_t *comp, int type)
 {
-    uct_glex_ep_t *ep       = ucs_derived_of(tl_ep, uct_glex_ep_t);
+    uct_glex_ep_t *ep = ucs_derived_of(tl_ep, uct_glex_ep_t);
     uct_glex_iface_t *iface = ucs_derived_of(tl_ep->iface, uct_glex_iface_t);
-    size_t length           = uct_iov_total_length(iov, iovcnt);
+    size_t length = uct_iov_total_length(iov, iovcnt);
     uct_glex_place_t local;
     glex_rdma_req_t req;
     ucs_status_t status;
@@ -644,10 +650,10 @@ static ucs_status_t uct_glex_rma_zcopy(uct_ep_h tl_ep, const uct_iov_t *iov, siz
         return status;
     }
     uct_glex_rma_fill(vc, &req, type, remote_addr, rkey);
-    req.local_mh     = local.mh;
+    req.local_mh = local.mh;
     req.local_offset = local.offset;
-    req.len          = length;
-    status           = uct_glex_rma_post(&req, op, UCT_GLEX_EVENT_OP);
+    req.len = length;
+    status = uct_glex_rma_post(&req, op, UCT_GLEX_EVENT_OP);
     return (status == UCS_OK) ? UCS_INPROGRESS : status;
 }
 
@@ -655,7 +661,7 @@ ucs_status_t uct_glex_ep_put_zcopy(uct_ep_h tl_ep, const uct_iov_t *iov, size_t 
                                    uint64_t remote_addr, uct_rkey_t rkey, uct_completion_t *comp)
 {
     ucs_status_t status = uct_glex_rma_zcopy(tl_ep, iov, iovcnt, remote_addr,
-                                             (uct_glex_rkey_t*)rkey, comp, GLEX_RDMA_TYPE_PUT);
+                                             (uct_glex_rkey_t *)rkey, comp, GLEX_RDMA_TYPE_PUT);
 
     UCT_TL_EP_STAT_OP_IF_SUCCESS(status, ucs_derived_of(tl_ep, uct_base_ep_t), PUT, ZCOPY,
                                  uct_iov_total_length(iov, iovcnt));
@@ -673,17 +679,15 @@ ucs_status_t uct_glex_ep_get_zcopy(uct_ep_h tl_ep, const uct_iov_t *iov, size_t 
     /* UCP takes this for gets of any length */
     if (ucs_likely(iovcnt == 1)) {
         length = uct_iov_total_length(iov, 1);
-        ptr    = ucs_likely(length > 0) ? uct_glex_rma_only_copy(ep, remote_addr, length, rkey) :
-                                          NULL;
+        ptr = ucs_likely(length > 0) ? uct_glex_rma_only_copy(ep, remote_addr, length, rkey) : NULL;
         if (ucs_likely(ptr != NULL)) {
             uct_glex_copy(iov->buffer, ptr, length);
             UCT_TL_EP_STAT_OP(&ep->super, GET, ZCOPY, length);
             return UCS_OK;
         }
     }
-    status = uct_glex_rma_zcopy(tl_ep, iov, iovcnt, remote_addr, (uct_glex_rkey_t*)rkey, comp,
+    status = uct_glex_rma_zcopy(tl_ep, iov, iovcnt, remote_addr, (uct_glex_rkey_t *)rkey, comp,
                                 GLEX_RDMA_TYPE_GET);
-    UCT_TL_EP_STAT_OP_IF_SUCCESS(status, &ep->super, GET, ZCOPY,
-                                 uct_iov_total_length(iov, iovcnt));
+    UCT_TL_EP_STAT_OP_IF_SUCCESS(status, &ep->super, GET, ZCOPY, uct_iov_total_length(iov, iovcnt));
     return status;
 }

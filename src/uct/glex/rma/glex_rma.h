@@ -66,7 +66,7 @@ static UCS_F_ALWAYS_INLINE int uct_glex_rma_is_kept(const uct_glex_iface_t *ifac
 static UCS_F_ALWAYS_INLINE void *uct_glex_rma_ptr(uct_glex_iface_t *iface, uint64_t remote_addr,
                                                   size_t length, uct_rkey_t uct_rkey)
 {
-    uct_glex_rkey_t *rkey = (uct_glex_rkey_t*)uct_rkey;
+    uct_glex_rkey_t *rkey = (uct_glex_rkey_t *)uct_rkey;
 
     if (ucs_likely(uct_glex_rma_is_kept(iface, rkey)) || uct_glex_rkey_map(rkey, iface->nic)) {
         return uct_glex_rma_mapped(rkey, remote_addr, length);
@@ -81,7 +81,7 @@ static UCS_F_ALWAYS_INLINE void *uct_glex_rma_only_copy(const uct_glex_ep_t *ep,
                                                         uct_rkey_t uct_rkey)
 {
     const uct_glex_iface_t *iface = ucs_derived_of(ep->super.super.iface, uct_glex_iface_t);
-    const uct_glex_rkey_t *rkey   = (uct_glex_rkey_t*)uct_rkey;
+    const uct_glex_rkey_t *rkey = (uct_glex_rkey_t *)uct_rkey;
 
     if (ucs_unlikely(ep->is_cancelled || (ep->vc->status != UCS_OK) ||
                      !uct_glex_rma_is_kept(iface, rkey))) {

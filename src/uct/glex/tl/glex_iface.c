@@ -49,7 +49,7 @@ static int uct_glex_iface_is_due(uct_glex_iface_t *iface)
 static UCS_F_NOINLINE void uct_glex_iface_progress_recheck(uct_glex_iface_t *iface)
 {
     iface->recheck = 0;
-    iface->retry   = 0;
+    iface->retry = 0;
     uct_glex_vc_free_unused(iface);
     uct_glex_ctl_progress_refusals(iface);
     uct_glex_lease_progress(iface);
@@ -89,7 +89,7 @@ static UCS_F_NOINLINE unsigned uct_glex_iface_progress_due(uct_glex_iface_t *ifa
 
 static UCS_F_NOINLINE unsigned uct_glex_iface_progress_errors(uct_glex_iface_t *iface)
 {
-    unsigned done  = iface->done;
+    unsigned done = iface->done;
     ucs_time_t now = ucs_get_time();
     int is_behind;
 
@@ -151,7 +151,7 @@ static UCS_F_ALWAYS_INLINE void uct_glex_iface_take(uct_glex_iface_t *iface)
         uct_glex_mp_recv(iface, arrival->src.v, arrival->data, arrival->len);
         return;
     }
-    word         = arrival->event->cookie_1; /* once: its sender can still write there */
+    word = arrival->event->cookie_1; /* once: its sender can still write there */
     credits.word = arrival->event->cookie_0;
     uct_glex_iface_take_event(iface, word, credits);
 }
@@ -192,7 +192,8 @@ static UCS_F_NOINLINE unsigned uct_glex_iface_progress_queues(uct_glex_iface_t *
 {
     ++iface->until_errors; /* this call is counted by progress_rest(), too */
     return (glex_ext_poll(iface->nic, &iface->arrival) == GLEX_SUCCESS) ?
-           uct_glex_iface_progress_arrived(iface) : uct_glex_iface_progress_rest(iface);
+               uct_glex_iface_progress_arrived(iface) :
+               uct_glex_iface_progress_rest(iface);
 }
 
 static UCS_F_ALWAYS_INLINE unsigned uct_glex_iface_progress_fifos(uct_glex_iface_t *iface)
@@ -279,21 +280,21 @@ static void uct_glex_iface_init_config(uct_glex_iface_t *iface,
                                        const uct_glex_iface_config_t *config)
 {
     unsigned units = uct_glex_config_fifo_size(config) / config->erq_unit_size;
-    size_t er_max  = ucs_min(UCT_GLEX_ER_MAX_LENGTH,
-                             config->erq_unit_size * uct_glex_fifo_max_message(units));
+    size_t er_max =
+        ucs_min(UCT_GLEX_ER_MAX_LENGTH, config->erq_unit_size * uct_glex_fifo_max_message(units));
 
-    iface->channels            = config->channels;
+    iface->channels = config->channels;
     iface->config.rma_buf_size = config->rma_buf_size;
-    iface->config.max_bcopy    = config->srq_unit_size;
+    iface->config.max_bcopy = config->srq_unit_size;
     iface->config.max_rma_short = uct_glex_md_rdma_now(iface->md) ?
-                                  uct_glex_iface_max_rdma(iface) :
-                                  ucs_min(config->rma_buf_size, UCT_GLEX_IMM_PUT_LEN);
+                                      uct_glex_iface_max_rdma(iface) :
+                                      ucs_min(config->rma_buf_size, UCT_GLEX_IMM_PUT_LEN);
     if (!uct_glex_iface_has_channel(iface, UCT_GLEX_CHANNEL_SR)) {
         iface->config.max_bcopy = ucs_min(iface->config.max_bcopy, er_max);
     }
     iface->config.max_zcopy = (config->zc_max_size == UCS_MEMUNITS_AUTO) ?
-                              ucs_min(config->srq_unit_size, UCT_GLEX_ZC_MAX_LEN) :
-                              config->zc_max_size;
+                                  ucs_min(config->srq_unit_size, UCT_GLEX_ZC_MAX_LEN) :
+                                  config->zc_max_size;
 }
 
 /* Most events in flight for other reasons than ER: units fetched, RMA that ends later, zero copy,
@@ -303,8 +304,8 @@ static unsigned uct_glex_iface_op_events(const uct_glex_md_t *md,
 {
     unsigned rma = uct_glex_md_rdma_now(md) ? 0 : config->rma_req_capacity;
 
-    return 2 * config->srq_capacity + rma +
-           (2 + UCT_GLEX_ZC_MAX_IOV) * config->zc_req_capacity + UCT_GLEX_POLL_BATCH;
+    return 2 * config->srq_capacity + rma + (2 + UCT_GLEX_ZC_MAX_IOV) * config->zc_req_capacity +
+           UCT_GLEX_POLL_BATCH;
 }
 
 static ucs_status_t uct_glex_iface_init_nic(uct_glex_iface_t *iface)
@@ -374,7 +375,7 @@ static ucs_status_t uct_glex_iface_init_channels(uct_glex_iface_t *iface,
 static ucs_status_t uct_glex_iface_check_alignment(const uct_iface_params_t *params)
 {
     size_t alignment = UCT_IFACE_PARAM_VALUE(params, am_alignment, AM_ALIGNMENT, 1);
-    size_t offset    = UCT_IFACE_PARAM_VALUE(params, am_align_offset, AM_ALIGN_OFFSET, 0);
+    size_t offset = UCT_IFACE_PARAM_VALUE(params, am_align_offset, AM_ALIGN_OFFSET, 0);
 
     if ((alignment == 0) || !ucs_is_pow2(alignment)) {
         ucs_error("glex: active message alignment %zu is not a power of two", alignment);
@@ -409,19 +410,19 @@ static UCS_CLASS_INIT_FUNC(uct_glex_iface_t, uct_md_h md, uct_worker_h worker,
         return status;
     }
 
-    UCS_CLASS_CALL_SUPER_INIT(uct_base_iface_t, &uct_glex_iface_ops, &uct_glex_iface_internal_ops,
-                              md, worker, params,
-                              tl_config UCS_STATS_ARG(
-                                  (params->field_mask & UCT_IFACE_PARAM_FIELD_STATS_ROOT) ?
-                                  params->stats_root : NULL) UCS_STATS_ARG(UCT_GLEX_NAME));
+    UCS_CLASS_CALL_SUPER_INIT(
+        uct_base_iface_t, &uct_glex_iface_ops, &uct_glex_iface_internal_ops, md, worker, params,
+        tl_config UCS_STATS_ARG(
+            (params->field_mask & UCT_IFACE_PARAM_FIELD_STATS_ROOT) ? params->stats_root : NULL)
+            UCS_STATS_ARG(UCT_GLEX_NAME));
 
     memset(&self->super + 1, 0, sizeof(*self) - sizeof(self->super));
-    self->md           = ucs_derived_of(md, uct_glex_md_t);
-    self->uuid         = (uint32_t)ucs_generate_uuid((uintptr_t)self) | 1; /* 0: no interface */
-    self->poll_window  = 1;
+    self->md = ucs_derived_of(md, uct_glex_md_t);
+    self->uuid = (uint32_t)ucs_generate_uuid((uintptr_t)self) | 1; /* 0: no interface */
+    self->poll_window = 1;
     self->until_errors = UCT_GLEX_ERRORS_CALLS;
     self->errors_calls = UCT_GLEX_ERRORS_CALLS;
-    self->goodbye_ms   = UCT_GLEX_GOODBYE_MS;
+    self->goodbye_ms = UCT_GLEX_GOODBYE_MS;
     ucs_queue_head_init(&self->active);
     ucs_queue_head_init(&self->blocked);
     ucs_arbiter_init(&self->arbiter);
@@ -452,8 +453,7 @@ static UCS_CLASS_CLEANUP_FUNC(uct_glex_iface_t)
 {
     unsigned i;
 
-    uct_base_iface_progress_disable(&self->super.super,
-                                    UCT_PROGRESS_SEND | UCT_PROGRESS_RECV);
+    uct_base_iface_progress_disable(&self->super.super, UCT_PROGRESS_SEND | UCT_PROGRESS_RECV);
     for (i = 0; i < self->num_vcs; ++i) {
         uct_glex_vc_destroy(self->vcs[i]);
     }
@@ -469,54 +469,51 @@ static UCS_CLASS_CLEANUP_FUNC(uct_glex_iface_t)
 
 UCS_CLASS_DEFINE(uct_glex_iface_t, uct_base_iface_t);
 static UCS_CLASS_DEFINE_NEW_FUNC(uct_glex_iface_t, uct_iface_t, uct_md_h, uct_worker_h,
-                                 const uct_iface_params_t*, const uct_iface_config_t*);
+                                 const uct_iface_params_t *, const uct_iface_config_t *);
 static UCS_CLASS_DEFINE_DELETE_FUNC(uct_glex_iface_t, uct_iface_t);
 
 static uct_iface_ops_t uct_glex_iface_ops = {
-    .ep_put_short             = uct_glex_ep_put_short,
-    .ep_put_bcopy             = uct_glex_ep_put_bcopy,
-    .ep_put_zcopy             = uct_glex_ep_put_zcopy,
-    .ep_get_short             = uct_glex_ep_get_short,
-    .ep_get_bcopy             = uct_glex_ep_get_bcopy,
-    .ep_get_zcopy             = uct_glex_ep_get_zcopy,
-    .ep_atomic_cswap64        = uct_glex_ep_atomic_cswap64,
-    .ep_atomic64_post         = uct_glex_ep_atomic64_post,
-    .ep_atomic64_fetch        = uct_glex_ep_atomic64_fetch,
-    .ep_atomic_cswap32        = uct_glex_ep_atomic_cswap32,
-    .ep_atomic32_post         = uct_glex_ep_atomic32_post,
-    .ep_atomic32_fetch        = uct_glex_ep_atomic32_fetch,
-    .ep_am_short              = uct_glex_ep_am_short,
-    .ep_am_short_iov          = uct_glex_ep_am_short_iov,
-    .ep_am_bcopy              = uct_glex_ep_am_bcopy,
-    .ep_am_zcopy              = uct_glex_ep_am_zcopy,
-    .ep_pending_add           = uct_glex_ep_pending_add,
-    .ep_pending_purge         = uct_glex_ep_pending_purge,
-    .ep_flush                 = uct_glex_ep_flush,
-    .ep_fence                 = uct_glex_ep_fence,
-    .ep_check                 = uct_glex_ep_check,
-    .ep_create                = UCS_CLASS_NEW_FUNC_NAME(uct_glex_ep_t),
-    .ep_destroy               = UCS_CLASS_DELETE_FUNC_NAME(uct_glex_ep_t),
-    .iface_flush              = uct_glex_iface_flush,
-    .iface_fence              = uct_glex_iface_fence,
-    .iface_progress_enable    = uct_base_iface_progress_enable,
-    .iface_progress_disable   = uct_base_iface_progress_disable,
-    .iface_progress           = uct_glex_iface_progress,
-    .iface_event_fd_get       = uct_glex_iface_event_fd_get,
-    .iface_event_arm          = uct_glex_iface_event_arm,
-    .iface_close              = UCS_CLASS_DELETE_FUNC_NAME(uct_glex_iface_t),
-    .iface_query              = uct_glex_iface_query,
-    .iface_get_address        = uct_glex_iface_get_address,
+    .ep_put_short = uct_glex_ep_put_short,
+    .ep_put_bcopy = uct_glex_ep_put_bcopy,
+    .ep_put_zcopy = uct_glex_ep_put_zcopy,
+    .ep_get_short = uct_glex_ep_get_short,
+    .ep_get_bcopy = uct_glex_ep_get_bcopy,
+    .ep_get_zcopy = uct_glex_ep_get_zcopy,
+    .ep_atomic_cswap64 = uct_glex_ep_atomic_cswap64,
+    .ep_atomic64_post = uct_glex_ep_atomic64_post,
+    .ep_atomic64_fetch = uct_glex_ep_atomic64_fetch,
+    .ep_atomic_cswap32 = uct_glex_ep_atomic_cswap32,
+    .ep_atomic32_post = uct_glex_ep_atomic32_post,
+    .ep_atomic32_fetch = uct_glex_ep_atomic32_fetch,
+    .ep_am_short = uct_glex_ep_am_short,
+    .ep_am_short_iov = uct_glex_ep_am_short_iov,
+    .ep_am_bcopy = uct_glex_ep_am_bcopy,
+    .ep_am_zcopy = uct_glex_ep_am_zcopy,
+    .ep_pending_add = uct_glex_ep_pending_add,
+    .ep_pending_purge = uct_glex_ep_pending_purge,
+    .ep_flush = uct_glex_ep_flush,
+    .ep_fence = uct_glex_ep_fence,
+    .ep_check = uct_glex_ep_check,
+    .ep_create = UCS_CLASS_NEW_FUNC_NAME(uct_glex_ep_t),
+    .ep_destroy = UCS_CLASS_DELETE_FUNC_NAME(uct_glex_ep_t),
+    .iface_flush = uct_glex_iface_flush,
+    .iface_fence = uct_glex_iface_fence,
+    .iface_progress_enable = uct_base_iface_progress_enable,
+    .iface_progress_disable = uct_base_iface_progress_disable,
+    .iface_progress = uct_glex_iface_progress,
+    .iface_event_fd_get = uct_glex_iface_event_fd_get,
+    .iface_event_arm = uct_glex_iface_event_arm,
+    .iface_close = UCS_CLASS_DELETE_FUNC_NAME(uct_glex_iface_t),
+    .iface_query = uct_glex_iface_query,
+    .iface_get_address = uct_glex_iface_get_address,
     .iface_get_device_address = uct_glex_iface_get_device_address,
-    .iface_is_reachable       = uct_glex_iface_is_reachable
-};
+    .iface_is_reachable = uct_glex_iface_is_reachable};
 
 static uct_iface_internal_ops_t uct_glex_iface_internal_ops = {
-    UCT_GLEX_IFACE_INTERNAL_OPS
-    .iface_estimate_perf = uct_base_iface_estimate_perf,
-    .iface_vfs_refresh   = (uct_iface_vfs_refresh_func_t)ucs_empty_function,
-    .ep_query            = (uct_ep_query_func_t)ucs_empty_function_return_unsupported,
-    .ep_invalidate       = (uct_ep_invalidate_func_t)ucs_empty_function_return_unsupported
-};
+    UCT_GLEX_IFACE_INTERNAL_OPS.iface_estimate_perf = uct_base_iface_estimate_perf,
+    .iface_vfs_refresh = (uct_iface_vfs_refresh_func_t)ucs_empty_function,
+    .ep_query = (uct_ep_query_func_t)ucs_empty_function_return_unsupported,
+    .ep_invalidate = (uct_ep_invalidate_func_t)ucs_empty_function_return_unsupported};
 
 static ucs_status_t uct_glex_query_devices(uct_md_h md, uct_tl_device_resource_t **devices_p,
                                            unsigned *num_devices_p)

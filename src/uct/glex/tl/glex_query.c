@@ -22,17 +22,17 @@
 
 static void uct_glex_iface_query_am(const uct_glex_iface_t *iface, uct_iface_attr_t *attr)
 {
-    attr->cap.flags           |= UCT_IFACE_FLAG_AM_SHORT | UCT_IFACE_FLAG_AM_BCOPY;
-    attr->cap.am.max_short     = UCT_GLEX_MP_DATA_LEN;
-    attr->cap.am.max_bcopy     = iface->config.max_bcopy;
+    attr->cap.flags |= UCT_IFACE_FLAG_AM_SHORT | UCT_IFACE_FLAG_AM_BCOPY;
+    attr->cap.am.max_short = UCT_GLEX_MP_DATA_LEN;
+    attr->cap.am.max_bcopy = iface->config.max_bcopy;
     attr->cap.am.opt_zcopy_align = 1;
-    attr->cap.am.align_mtu     = 1;
-    attr->cap.am.max_iov       = 1;
+    attr->cap.am.align_mtu = 1;
+    attr->cap.am.max_iov = 1;
     if (uct_glex_md_has_private_rdma(iface->md)) {
-        attr->cap.flags       |= UCT_IFACE_FLAG_AM_ZCOPY;
+        attr->cap.flags |= UCT_IFACE_FLAG_AM_ZCOPY;
         attr->cap.am.max_zcopy = iface->config.max_zcopy;
-        attr->cap.am.max_hdr   = UCT_GLEX_ZC_MAX_HDR;
-        attr->cap.am.max_iov   = UCT_GLEX_ZC_MAX_IOV;
+        attr->cap.am.max_hdr = UCT_GLEX_ZC_MAX_HDR;
+        attr->cap.am.max_iov = UCT_GLEX_ZC_MAX_IOV;
     }
 }
 
@@ -45,23 +45,23 @@ static void uct_glex_iface_query_rma(const uct_glex_iface_t *iface, uct_iface_at
 {
     size_t max_zcopy = uct_glex_iface_max_rdma(iface);
 
-    attr->cap.flags            |= UCT_IFACE_FLAG_PUT_SHORT | UCT_IFACE_FLAG_PUT_BCOPY |
-                                  UCT_IFACE_FLAG_GET_BCOPY;
-    attr->cap.put.max_short     = iface->config.max_rma_short;
-    attr->cap.put.max_bcopy     = iface->config.rma_buf_size;
+    attr->cap.flags |=
+        UCT_IFACE_FLAG_PUT_SHORT | UCT_IFACE_FLAG_PUT_BCOPY | UCT_IFACE_FLAG_GET_BCOPY;
+    attr->cap.put.max_short = iface->config.max_rma_short;
+    attr->cap.put.max_bcopy = iface->config.rma_buf_size;
     attr->cap.put.opt_zcopy_align = 1;
-    attr->cap.put.align_mtu     = 1;
-    attr->cap.put.max_iov       = 1;
-    attr->cap.get.max_bcopy     = iface->config.rma_buf_size;
+    attr->cap.put.align_mtu = 1;
+    attr->cap.put.max_iov = 1;
+    attr->cap.get.max_bcopy = iface->config.rma_buf_size;
     attr->cap.get.opt_zcopy_align = 1;
-    attr->cap.get.align_mtu     = 1;
-    attr->cap.get.max_iov       = 1;
+    attr->cap.get.align_mtu = 1;
+    attr->cap.get.max_iov = 1;
     if (uct_glex_md_rdma_now(iface->md)) {
-        attr->cap.flags        |= UCT_IFACE_FLAG_GET_SHORT;
+        attr->cap.flags |= UCT_IFACE_FLAG_GET_SHORT;
         attr->cap.get.max_short = iface->config.max_rma_short;
     }
     if (uct_glex_md_has_private_rdma(iface->md)) {
-        attr->cap.flags        |= UCT_IFACE_FLAG_PUT_ZCOPY | UCT_IFACE_FLAG_GET_ZCOPY;
+        attr->cap.flags |= UCT_IFACE_FLAG_PUT_ZCOPY | UCT_IFACE_FLAG_GET_ZCOPY;
         attr->cap.put.max_zcopy = max_zcopy;
         attr->cap.get.max_zcopy = max_zcopy;
     }
@@ -72,9 +72,9 @@ static void uct_glex_iface_query_atomic(const uct_glex_iface_t *iface, uct_iface
     if (!uct_glex_md_has_atomics(iface->md)) {
         return;
     }
-    attr->cap.flags             |= UCT_IFACE_FLAG_ATOMIC_CPU;
-    attr->cap.atomic32.op_flags  = UCT_GLEX_ATOMIC_POST_OPS;
-    attr->cap.atomic64.op_flags  = UCT_GLEX_ATOMIC_POST_OPS;
+    attr->cap.flags |= UCT_IFACE_FLAG_ATOMIC_CPU;
+    attr->cap.atomic32.op_flags = UCT_GLEX_ATOMIC_POST_OPS;
+    attr->cap.atomic64.op_flags = UCT_GLEX_ATOMIC_POST_OPS;
     attr->cap.atomic32.fop_flags = UCT_GLEX_ATOMIC_FETCH_OPS;
     attr->cap.atomic64.fop_flags = UCT_GLEX_ATOMIC_FETCH_OPS;
 }
@@ -85,48 +85,48 @@ ucs_status_t uct_glex_iface_query(uct_iface_h tl_iface, uct_iface_attr_t *attr)
 
     uct_base_iface_query(&iface->super, attr);
     attr->device_addr_len = sizeof(uct_glex_device_addr_t);
-    attr->iface_addr_len  = sizeof(uct_glex_iface_addr_t);
-    attr->ep_addr_len     = 0;
-    attr->max_conn_priv   = 0;
-    attr->cap.flags       = UCT_IFACE_FLAG_CONNECT_TO_IFACE | UCT_IFACE_FLAG_PENDING |
-                            UCT_IFACE_FLAG_CB_SYNC | UCT_IFACE_FLAG_EP_CHECK |
-                            UCT_IFACE_FLAG_ERRHANDLE_PEER_FAILURE;
+    attr->iface_addr_len = sizeof(uct_glex_iface_addr_t);
+    attr->ep_addr_len = 0;
+    attr->max_conn_priv = 0;
+    attr->cap.flags = UCT_IFACE_FLAG_CONNECT_TO_IFACE | UCT_IFACE_FLAG_PENDING |
+                      UCT_IFACE_FLAG_CB_SYNC | UCT_IFACE_FLAG_EP_CHECK |
+                      UCT_IFACE_FLAG_ERRHANDLE_PEER_FAILURE;
     uct_glex_iface_query_am(iface, attr);
     uct_glex_iface_query_rma(iface, attr);
     uct_glex_iface_query_atomic(iface, attr);
     if (iface->event_fd >= 0) {
-        attr->cap.event_flags = UCT_IFACE_FLAG_EVENT_SEND_COMP | UCT_IFACE_FLAG_EVENT_RECV |
-                                UCT_IFACE_FLAG_EVENT_FD;
+        attr->cap.event_flags =
+            UCT_IFACE_FLAG_EVENT_SEND_COMP | UCT_IFACE_FLAG_EVENT_RECV | UCT_IFACE_FLAG_EVENT_FD;
     }
-    attr->latency             = ucs_linear_func_make(UCT_GLEX_LATENCY, 0);
-    attr->overhead            = UCT_GLEX_OVERHEAD;
+    attr->latency = ucs_linear_func_make(UCT_GLEX_LATENCY, 0);
+    attr->overhead = UCT_GLEX_OVERHEAD;
     attr->bandwidth.dedicated = UCT_GLEX_BANDWIDTH;
-    attr->bandwidth.shared    = 0;
-    attr->priority            = 0;
+    attr->bandwidth.shared = 0;
+    attr->priority = 0;
     return UCS_OK;
 }
 
 ucs_status_t uct_glex_iface_get_address(uct_iface_h tl_iface, uct_iface_addr_t *addr)
 {
-    uct_glex_iface_t *iface    = ucs_derived_of(tl_iface, uct_glex_iface_t);
-    uct_glex_iface_addr_t *out = (uct_glex_iface_addr_t*)addr;
+    uct_glex_iface_t *iface = ucs_derived_of(tl_iface, uct_glex_iface_t);
+    uct_glex_iface_addr_t *out = (uct_glex_iface_addr_t *)addr;
 
     out->ep_addr = iface->ep_addr;
-    out->uuid    = iface->uuid;
+    out->uuid = iface->uuid;
     return UCS_OK;
 }
 
 ucs_status_t uct_glex_iface_get_device_address(uct_iface_h tl_iface, uct_device_addr_t *addr)
 {
-    uct_glex_iface_t *iface     = ucs_derived_of(tl_iface, uct_glex_iface_t);
-    uct_glex_device_addr_t *out = (uct_glex_device_addr_t*)addr;
+    uct_glex_iface_t *iface = ucs_derived_of(tl_iface, uct_glex_iface_t);
+    uct_glex_device_addr_t *out = (uct_glex_device_addr_t *)addr;
 
-    out->nic_id  = iface->md->dev_attr.nic_id;
+    out->nic_id = iface->md->dev_attr.nic_id;
     out->version = UCT_GLEX_WIRE_VERSION;
-    out->resv    = 0;
-    out->fabric  = iface->md->ext_attr.fabric;
+    out->resv = 0;
+    out->fabric = iface->md->ext_attr.fabric;
     out->network = iface->md->ext_attr.network;
-    out->space   = iface->md->ext_attr.space;
+    out->space = iface->md->ext_attr.space;
     return UCS_OK;
 }
 
@@ -142,8 +142,8 @@ static void uct_glex_iface_warn_space(const uct_glex_iface_t *iface,
                  "GLEX_PRIVATE_RDMA=n in all processes does without",
                  addr->nic_id,
                  (addr->space == 0) || (iface->md->ext_attr.space == 0) ?
-                         "because one of the two may not be read by others (ptrace, seccomp)" :
-                         "in another pid or user namespace");
+                     "because one of the two may not be read by others (ptrace, seccomp)" :
+                     "in another pid or user namespace");
     }
 }
 
@@ -160,11 +160,10 @@ static int uct_glex_iface_shares_link(const uct_glex_iface_t *iface,
 int uct_glex_iface_is_reachable(const uct_iface_h tl_iface, const uct_device_addr_t *dev_addr,
                                 const uct_iface_addr_t *iface_addr)
 {
-    uct_glex_iface_t *iface            = ucs_derived_of(tl_iface, uct_glex_iface_t);
-    const uct_glex_device_addr_t *addr = (const uct_glex_device_addr_t*)dev_addr;
+    uct_glex_iface_t *iface = ucs_derived_of(tl_iface, uct_glex_iface_t);
+    const uct_glex_device_addr_t *addr = (const uct_glex_device_addr_t *)dev_addr;
 
-    if ((addr->version != UCT_GLEX_WIRE_VERSION) ||
-        !uct_glex_iface_shares_link(iface, addr) ||
+    if ((addr->version != UCT_GLEX_WIRE_VERSION) || !uct_glex_iface_shares_link(iface, addr) ||
         (glex_ext_is_reachable(iface->md->dev, addr->nic_id) != GLEX_SUCCESS)) {
         return 0;
     }

@@ -14,35 +14,35 @@
 #define UCT_GLEX_LEASE_WORDS 64
 
 struct uct_glex_lease {
-    ucs_list_link_t         list;    /* in iface->leases.list, or in the quarantine */
-    uct_glex_vc_t          *vc;      /* NULL: its interface is closed */
-    uint64_t                peer;
-    uint64_t                epoch;   /* the lease ends with that, see uct_glex_vc_t */
-    uct_glex_end_msg_t      msg;
-    uct_glex_buf_t         *word;    /* the claim word, NULL: there was no memory yet */
-    uct_glex_er_rx_t       *fifo;    /* NULL: none, or the interface is closed */
-    ucs_time_t              next;    /* when END is due */
-    uct_glex_snap_t         snap;    /* is_over: what had arrived then */
-    uint8_t                 is_over; /* claimed, or the peer is gone */
-    unsigned                num_regions;
+    ucs_list_link_t list; /* in iface->leases.list, or in the quarantine */
+    uct_glex_vc_t *vc;    /* NULL: its interface is closed */
+    uint64_t peer;
+    uint64_t epoch; /* the lease ends with that, see uct_glex_vc_t */
+    uct_glex_end_msg_t msg;
+    uct_glex_buf_t *word;   /* the claim word, NULL: there was no memory yet */
+    uct_glex_er_rx_t *fifo; /* NULL: none, or the interface is closed */
+    ucs_time_t next;        /* when END is due */
+    uct_glex_snap_t snap;   /* is_over: what had arrived then */
+    uint8_t is_over;        /* claimed, or the peer is gone */
+    unsigned num_regions;
     uct_glex_buf_region_t **regions; /* the interface is closed: memory that the peer may touch */
 };
 
 /* What a borrower owes to a lease of its peer */
 typedef struct uct_glex_debt {
     ucs_list_link_t list; /* in iface->leases.debts */
-    uint64_t        peer;
-    uint64_t        word_mh;
-    uint32_t        word_offset;
-    uint32_t        key;
-    uint32_t        lease_id;
-    uint32_t        vc_id; /* our VC, whose Gets must have ended */
+    uint64_t peer;
+    uint64_t word_mh;
+    uint32_t word_offset;
+    uint32_t key;
+    uint32_t lease_id;
+    uint32_t vc_id; /* our VC, whose Gets must have ended */
 } uct_glex_debt_t;
 
 /* What an endpoint of the NIC keeps from one interface to the next */
 struct uct_glex_quarantine {
-    uct_glex_md_kept_t  super;
-    ucs_list_link_t     list;  /* leases of closed interfaces */
+    uct_glex_md_kept_t super;
+    ucs_list_link_t list; /* leases of closed interfaces */
     uct_glex_buf_pool_t words;
 };
 
@@ -54,7 +54,7 @@ void uct_glex_snap_take(uct_glex_iface_t *iface, uct_glex_snap_t *snap)
 
     if (glex_ext_query_queues(iface->nic, &queues) == GLEX_SUCCESS) {
         snap->events = queues.events_arrived;
-        snap->mps    = queues.mps_arrived;
+        snap->mps = queues.mps_arrived;
     } else {
         snap->events = iface->num_empty;
     }
@@ -76,16 +76,16 @@ static void uct_glex_lease_fill(uct_glex_lease_t *lease, const uct_glex_vc_t *vc
 {
     uct_glex_end_msg_t *msg = &lease->msg;
 
-    msg->hdr.type_am  = uct_glex_hdr_type_am(UCT_GLEX_MP_END, 0);
-    msg->hdr.vc_id    = (vc->peer_key != 0) ? vc->tx.vc_id : 0; /* 0: that of an earlier VC */
-    msg->end.version  = UCT_GLEX_WIRE_VERSION;
-    msg->end.flags    = flags;
-    msg->end.vc_id    = vc->id;
-    msg->end.uuid     = vc->peer_uuid;
+    msg->hdr.type_am = uct_glex_hdr_type_am(UCT_GLEX_MP_END, 0);
+    msg->hdr.vc_id = (vc->peer_key != 0) ? vc->tx.vc_id : 0; /* 0: that of an earlier VC */
+    msg->end.version = UCT_GLEX_WIRE_VERSION;
+    msg->end.flags = flags;
+    msg->end.vc_id = vc->id;
+    msg->end.uuid = vc->peer_uuid;
     msg->end.src_uuid = vc->iface->uuid;
-    msg->end.key      = vc->iface->md->key;
+    msg->end.key = vc->iface->md->key;
     msg->end.last_seq = vc->tx.seq;
-    msg->end.rx_seq   = vc->rx_seq;
+    msg->end.rx_seq = vc->rx_seq;
 }
 
 int uct_glex_lease_begin(uct_glex_vc_t *vc, unsigned flags)
@@ -97,10 +97,10 @@ int uct_glex_lease_begin(uct_glex_vc_t *vc, unsigned flags)
     if (lease == NULL) {
         return 0;
     }
-    lease->vc    = vc;
-    lease->peer  = vc->peer;
+    lease->vc = vc;
+    lease->peer = vc->peer;
     lease->epoch = vc->epoch;
-    lease->next  = ucs_get_time();
+    lease->next = ucs_get_time();
     uct_glex_lease_fill(lease, vc, flags);
     if (vc->lent != UCT_GLEX_LENT_NONE) {
         lease->fifo = uct_glex_er_lease_rx(vc);
@@ -130,7 +130,8 @@ void uct_glex_lease_peer_gone(uct_glex_iface_t *iface, uint64_t peer, uint32_t p
 {
     uct_glex_lease_t *lease;
 
-    ucs_list_for_each(lease, &iface->leases.list, list) {
+    ucs_list_for_each(lease, &iface->leases.list, list)
+    {
         if ((lease->peer == peer) && (lease->msg.hdr.vc_id == peer_id)) {
             uct_glex_lease_over(iface, lease);
         }
@@ -198,9 +199,9 @@ static void uct_glex_lease_get_word(uct_glex_iface_t *iface, uct_glex_lease_t *l
         lease->word = NULL;
     } else {
         __atomic_store_n(uct_glex_lease_word(lease), 0, __ATOMIC_RELAXED); /* published by END */
-        end->word_mh     = lease->word->mh.v;
+        end->word_mh = lease->word->mh.v;
         end->word_offset = lease->word->offset;
-        end->flags      |= UCT_GLEX_END_WORD;
+        end->flags |= UCT_GLEX_END_WORD;
     }
 }
 
@@ -217,10 +218,10 @@ static ucs_status_t uct_glex_lease_send(uct_glex_iface_t *iface, uct_glex_lease_
 
     uct_glex_lease_get_word(iface, lease);
     req.rmt_ep_addr.v = lease->peer;
-    req.data          = &lease->msg;
-    req.len           = sizeof(lease->msg);
-    req.flag          = GLEX_EXT_FLAG_NO_LOSS;
-    req.next          = NULL;
+    req.data = &lease->msg;
+    req.len = sizeof(lease->msg);
+    req.flag = GLEX_EXT_FLAG_NO_LOSS;
+    req.next = NULL;
     return uct_glex_status(glex_send_imm_mp(iface->nic, &req, NULL));
 }
 
@@ -280,12 +281,12 @@ static ucs_status_t uct_glex_debt_put(uct_glex_iface_t *iface, const uct_glex_de
 
     memset(&req, 0, sizeof(req));
     req.rmt_ep_addr.v = debt->peer;
-    req.data          = &value;
-    req.len           = sizeof(value);
-    req.rmt_mh.v      = debt->word_mh;
-    req.rmt_offset    = debt->word_offset;
-    req.rmt_key       = debt->key;
-    req.flag          = UCT_GLEX_NIC_LOSSLESS ? GLEX_EXT_FLAG_NO_LOSS : GLEX_FLAG_FENCE;
+    req.data = &value;
+    req.len = sizeof(value);
+    req.rmt_mh.v = debt->word_mh;
+    req.rmt_offset = debt->word_offset;
+    req.rmt_key = debt->key;
+    req.flag = UCT_GLEX_NIC_LOSSLESS ? GLEX_EXT_FLAG_NO_LOSS : GLEX_FLAG_FENCE;
     return uct_glex_status(glex_imm_rdma(iface->nic, &req, NULL));
 }
 
@@ -294,7 +295,7 @@ static ucs_status_t uct_glex_debt_put(uct_glex_iface_t *iface, const uct_glex_de
 static ucs_status_t uct_glex_debt_pay(uct_glex_iface_t *iface, const uct_glex_debt_t *debt)
 {
     glex_mem_handle_t mh = {.v = debt->word_mh};
-    glex_ep_addr_t peer  = {.v = debt->peer};
+    glex_ep_addr_t peer = {.v = debt->peer};
     glex_ret_t ret;
     void *ptr;
 
@@ -304,11 +305,12 @@ static ucs_status_t uct_glex_debt_pay(uct_glex_iface_t *iface, const uct_glex_de
     ret = glex_ext_peer_ptr(iface->nic, peer, mh, debt->key, debt->word_offset, sizeof(uint64_t),
                             &ptr, NULL);
     if (ret == GLEX_SUCCESS) {
-        __atomic_store_n((uint64_t*)ptr, debt->lease_id, __ATOMIC_RELEASE);
+        __atomic_store_n((uint64_t *)ptr, debt->lease_id, __ATOMIC_RELEASE);
         return UCS_OK;
     }
     return ((ret == GLEX_NOT_IMPLEMENTED) || (ret == GLEX_NO_MEM_RESOURCE)) ?
-           uct_glex_debt_put(iface, debt) : UCS_OK;
+               uct_glex_debt_put(iface, debt) :
+               UCS_OK;
 }
 
 static void uct_glex_debt_progress(uct_glex_iface_t *iface, uct_glex_debt_t *debt)
@@ -322,12 +324,12 @@ static void uct_glex_debt_progress(uct_glex_iface_t *iface, uct_glex_debt_t *deb
 }
 
 /* END comes again until the claim is there */
-static int uct_glex_debt_is_known(uct_glex_iface_t *iface, uint64_t peer,
-                                  const uct_glex_end_t *end)
+static int uct_glex_debt_is_known(uct_glex_iface_t *iface, uint64_t peer, const uct_glex_end_t *end)
 {
     uct_glex_debt_t *debt;
 
-    ucs_list_for_each(debt, &iface->leases.debts, list) {
+    ucs_list_for_each(debt, &iface->leases.debts, list)
+    {
         if ((debt->peer == peer) && (debt->lease_id == end->vc_id)) {
             return 1;
         }
@@ -349,12 +351,12 @@ void uct_glex_debt_add(uct_glex_iface_t *iface, uint64_t peer, const uct_glex_vc
                   peer);
         return;
     }
-    debt->peer        = peer;
-    debt->word_mh     = end->word_mh;
+    debt->peer = peer;
+    debt->word_mh = end->word_mh;
     debt->word_offset = end->word_offset;
-    debt->key         = end->key;
-    debt->lease_id    = end->vc_id;
-    debt->vc_id       = (vc != NULL) ? vc->id : 0;
+    debt->key = end->key;
+    debt->lease_id = end->vc_id;
+    debt->vc_id = (vc != NULL) ? vc->id : 0;
     ucs_list_add_tail(&iface->leases.debts, &debt->list);
     uct_glex_iface_retry(iface);
 }
@@ -386,8 +388,8 @@ void uct_glex_lease_progress(uct_glex_iface_t *iface)
     }
     end = iface->leases.list.prev;
     for (left = UCT_GLEX_SLICE; (left > 0) && !ucs_list_is_empty(&iface->leases.list);) {
-        link  = uct_glex_lease_rotate(&iface->leases.list);
-        left  = (link == end) ? 0 : left - 1;
+        link = uct_glex_lease_rotate(&iface->leases.list);
+        left = (link == end) ? 0 : left - 1;
         lease = ucs_container_of(link, uct_glex_lease_t, list);
         if (uct_glex_lease_look(iface, lease, now)) {
             uct_glex_lease_free(iface, lease);
@@ -402,7 +404,8 @@ static void uct_glex_quarantine_destroy(uct_glex_md_kept_t *kept)
     uct_glex_quarantine_t *quarantine = ucs_derived_of(kept, uct_glex_quarantine_t);
     uct_glex_lease_t *lease, *tmp;
 
-    ucs_list_for_each_safe(lease, tmp, &quarantine->list, list) {
+    ucs_list_for_each_safe(lease, tmp, &quarantine->list, list)
+    {
         ucs_list_del(&lease->list);
         uct_glex_lease_release_regions(lease);
         uct_glex_lease_put_word(lease);
@@ -430,7 +433,7 @@ static ucs_status_t uct_glex_quarantine_new(uct_glex_iface_t *iface,
         return status;
     }
     quarantine->super.ep_index = iface->ep_index;
-    quarantine->super.destroy  = uct_glex_quarantine_destroy;
+    quarantine->super.destroy = uct_glex_quarantine_destroy;
     uct_glex_md_keep(iface->md, &quarantine->super);
     *quarantine_p = quarantine;
     return UCS_OK;
@@ -439,7 +442,7 @@ static ucs_status_t uct_glex_quarantine_new(uct_glex_iface_t *iface,
 ucs_status_t uct_glex_lease_init(uct_glex_iface_t *iface)
 {
     uct_glex_md_kept_t *kept = uct_glex_md_find_kept(iface->md, iface->ep_index);
-    ucs_status_t status      = UCS_OK;
+    ucs_status_t status = UCS_OK;
     uct_glex_lease_t *lease;
 
     iface->pid = getpid();
@@ -455,7 +458,8 @@ ucs_status_t uct_glex_lease_init(uct_glex_iface_t *iface)
     }
     ucs_list_splice_tail(&iface->leases.list, &iface->leases.quarantine->list);
     ucs_list_head_init(&iface->leases.quarantine->list);
-    ucs_list_for_each(lease, &iface->leases.list, list) {
+    ucs_list_for_each(lease, &iface->leases.list, list)
+    {
         if (lease->is_over) {
             uct_glex_snap_take(iface, &lease->snap); /* that of the earlier interface is lost */
         }
@@ -530,7 +534,8 @@ void uct_glex_lease_cleanup(uct_glex_iface_t *iface)
 {
     uct_glex_debt_t *debt, *tmp;
 
-    ucs_list_for_each_safe(debt, tmp, &iface->leases.debts, list) {
+    ucs_list_for_each_safe(debt, tmp, &iface->leases.debts, list)
+    {
         (void)uct_glex_debt_pay(iface, debt); /* else the peer asks the next interface */
         ucs_list_del(&debt->list);
         ucs_free(debt);

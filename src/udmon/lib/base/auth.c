@@ -83,8 +83,8 @@ int udmon_secret_load(const char *path, udmon_secret_t *secret)
         --length; /* an editor's newline at the end is not part of it */
     }
     if ((length <= 0) || (length == sizeof(secret->bytes))) {
-        udmon_error("secret file %s is %s", path, (length <= 0) ? "empty or unreadable" :
-                                                                  "too long (1023 bytes at most)");
+        udmon_error("secret file %s is %s", path,
+                    (length <= 0) ? "empty or unreadable" : "too long (1023 bytes at most)");
         ret = -EACCES;
         goto out;
     }

@@ -58,9 +58,8 @@ int udmon_log_allowed(udmon_log_limit_t *limit, uint64_t *unsaid_p)
 {
     uint64_t now = udmon_now_ns(), next = __atomic_load_n(&limit->next_ns, __ATOMIC_RELAXED);
 
-    if ((now < next) ||
-        !__atomic_compare_exchange_n(&limit->next_ns, &next, now + LOG_LIMIT_NS, 0,
-                                     __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+    if ((now < next) || !__atomic_compare_exchange_n(&limit->next_ns, &next, now + LOG_LIMIT_NS, 0,
+                                                     __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
         __atomic_fetch_add(&limit->unsaid, 1, __ATOMIC_RELAXED);
         return 0;
     }

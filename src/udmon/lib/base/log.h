@@ -11,27 +11,27 @@ void udmon_log(udmon_log_level_t level, const char *format, ...)
 
 /* Limits messages that strangers or a fault can repeat endlessly: one line in LOG_LIMIT_NS. */
 typedef struct udmon_log_limit {
-    uint64_t next_ns;  /* before, nothing is said */
+    uint64_t next_ns; /* before, nothing is said */
     uint64_t unsaid;
 } udmon_log_limit_t;
 
 /* Whether a line may be written now; *unsaid_p: how many were not since the last one. */
 int udmon_log_allowed(udmon_log_limit_t *limit, uint64_t *unsaid_p);
 
-#define udmon_warn_limited(_limit, _format, ...) \
-    do { \
-        uint64_t _unsaid; \
-        if (udmon_log_allowed(_limit, &_unsaid)) { \
-            udmon_warn(_format "%s", __VA_ARGS__, udmon_log_unsaid(_unsaid)); \
-        } \
+#define udmon_warn_limited(_limit, _format, ...)                                                   \
+    do {                                                                                           \
+        uint64_t _unsaid;                                                                          \
+        if (udmon_log_allowed(_limit, &_unsaid)) {                                                 \
+            udmon_warn(_format "%s", __VA_ARGS__, udmon_log_unsaid(_unsaid));                      \
+        }                                                                                          \
     } while (0)
 
 /* Returns " (and N times before, not told)" or "". */
 const char *udmon_log_unsaid(uint64_t count);
 
 #define udmon_error(...) udmon_log(UDMON_LOG_ERROR, __VA_ARGS__)
-#define udmon_warn(...) udmon_log(UDMON_LOG_WARN, __VA_ARGS__)
-#define udmon_info(...) udmon_log(UDMON_LOG_INFO, __VA_ARGS__)
+#define udmon_warn(...)  udmon_log(UDMON_LOG_WARN, __VA_ARGS__)
+#define udmon_info(...)  udmon_log(UDMON_LOG_INFO, __VA_ARGS__)
 #define udmon_debug(...) udmon_log(UDMON_LOG_DEBUG, __VA_ARGS__)
 
 #endif

@@ -74,7 +74,7 @@ typedef struct udmon_challenge {
     uint8_t server_nonce[UDMON_NONCE_SIZE];
     uint8_t mac[UDMON_MAC_SIZE]; /* over "challenge", the client's nonce, and this message with mac
                                   * zero and the following bytes */
-    uint8_t address_length; /* that many bytes follow: the server's interface */
+    uint8_t address_length;      /* that many bytes follow: the server's interface */
 } __attribute__((packed)) udmon_challenge_t;
 
 typedef struct udmon_auth {
@@ -109,7 +109,7 @@ enum {
     UDMON_PIECES,   /* `count` pieces of as many records in a row, the first of number `seq` */
     UDMON_PING = 5, /* 3 and 4 were others in earlier versions */
     UDMON_PONG,
-    UDMON_BYE       /* there were `seq` records in all; more will not come */
+    UDMON_BYE /* there were `seq` records in all; more will not come */
 };
 
 typedef struct udmon_dgram {
@@ -118,7 +118,7 @@ typedef struct udmon_dgram {
     uint16_t count;
     uint32_t clock_s; /* of UDMON_PING and UDMON_PONG: the sender's time of day, seconds since 1970,
                        * the low 32 bits, never 0; else 0 */
-    uint64_t token; /* of the connection; known to client and server only */
+    uint64_t token;   /* of the connection; known to client and server only */
     uint64_t seq;
 } __attribute__((packed)) udmon_dgram_t;
 

@@ -91,7 +91,7 @@ void *udmon_chan_header(const udmon_chan_t *chan, void *buffer, uint8_t type, ui
 {
     udmon_dgram_t *dgram = buffer;
 
-    *dgram = (udmon_dgram_t) {
+    *dgram = (udmon_dgram_t){
         .version = UDMON_VERSION,
         .type = type,
         .count = htole16(count),

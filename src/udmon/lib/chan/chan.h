@@ -12,9 +12,9 @@
 #include "../base/wire.h"
 
 enum {
-    UDMON_ASSEMBLIES = 4,    /* cut records being put together at once */
+    UDMON_ASSEMBLIES = 4, /* cut records being put together at once */
     UDMON_ASSEMBLY_KEEP = 16384,
-    UDMON_RANGES = 8         /* separate ranges of a record that may have arrived */
+    UDMON_RANGES = 8 /* separate ranges of a record that may have arrived */
 };
 
 /* Functions of the channel's owner. */
@@ -32,7 +32,7 @@ typedef struct udmon_range {
 
 typedef struct udmon_assembly {
     uint8_t *bytes;
-    size_t size;      /* size of `bytes`; small memory is kept for the next record */
+    size_t size; /* size of `bytes`; small memory is kept for the next record */
     uint64_t seq;
     uint32_t total;
     uint32_t missing; /* bytes; 0: not in use */
@@ -43,12 +43,12 @@ typedef struct udmon_assembly {
 typedef struct udmon_chan {
     const udmon_chan_ops_t *ops;
     void *arg;
-    size_t batch_wanted;  /* size of datagrams that small records share */
-    size_t datagram_max;  /* longest datagram, even if the network allows more */
+    size_t batch_wanted; /* size of datagrams that small records share */
+    size_t datagram_max; /* longest datagram, even if the network allows more */
     size_t max_record;
     size_t queue_bytes;
-    size_t mtu;           /* of the connection; 0: no connection */
-    size_t batch;         /* of the connection: at most the mtu */
+    size_t mtu;   /* of the connection; 0: no connection */
+    size_t batch; /* of the connection: at most the mtu */
     uint64_t token;
     udmon_queue_t queue;
     uint64_t next_seq;    /* of the next record accepted */

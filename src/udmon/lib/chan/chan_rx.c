@@ -153,7 +153,7 @@ static int rx_range_add(udmon_assembly_t *assembly, uint32_t begin, uint32_t end
         for (place = assembly->range_count++; place > i; --place) {
             ranges[place] = ranges[place - 1];
         }
-        ranges[i] = (udmon_range_t) {begin, end};
+        ranges[i] = (udmon_range_t){begin, end};
     } else {
         return 0;
     }

@@ -150,9 +150,8 @@ static size_t tx_piece(const udmon_chan_t *chan, size_t length, size_t done, siz
     if ((length - done) <= room) {
         return length - done;
     }
-    if ((done == 0) &&
-        ((length <= tx_whole_max(chan)) ||
-         ((1 + tx_datagrams(chan, length - room)) > tx_datagrams(chan, length)))) {
+    if ((done == 0) && ((length <= tx_whole_max(chan)) ||
+                        ((1 + tx_datagrams(chan, length - room)) > tx_datagrams(chan, length)))) {
         return 0;
     }
     return room;

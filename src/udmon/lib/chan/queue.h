@@ -16,7 +16,7 @@ typedef struct udmon_queue {
     size_t tail; /* where the next one will */
     size_t end;  /* where the records before the wrap end, while there is a wrap */
     size_t count;
-    size_t payload; /* bytes of all records */
+    size_t payload;   /* bytes of all records */
     const void *lent; /* the newest one's bytes, which are not in the ring yet; or NULL */
     size_t lent_at;   /* where in the ring they will be */
 } udmon_queue_t;

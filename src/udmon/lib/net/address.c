@@ -86,7 +86,8 @@ int udmon_endpoint_parse_only(const char *text, int passive, udmon_endpoint_t *e
         (address_split(rest, endpoint->host, sizeof(endpoint->host), &port) < 0) ||
         !address_port_valid(port, passive) || ((endpoint->host[0] == '\0') && !passive)) {
         udmon_error("'%s' is no address: write [ud://|glex://|tcp://]HOST:PORT, an IPv6 address "
-                    "in brackets", text);
+                    "in brackets",
+                    text);
         return -EINVAL;
     }
     snprintf(endpoint->port, sizeof(endpoint->port), "%s", port);
@@ -161,8 +162,8 @@ int udmon_sockaddr_is_loopback(const struct sockaddr *addr)
     if (addr->sa_family == AF_INET) {
         return (ntohl(((const struct sockaddr_in *)addr)->sin_addr.s_addr) >> 24) == IN_LOOPBACKNET;
     }
-    return IN6_IS_ADDR_LOOPBACK(in6) || (IN6_IS_ADDR_V4MAPPED(in6) &&
-                                         (in6->s6_addr[12] == IN_LOOPBACKNET));
+    return IN6_IS_ADDR_LOOPBACK(in6) ||
+           (IN6_IS_ADDR_V4MAPPED(in6) && (in6->s6_addr[12] == IN_LOOPBACKNET));
 }
 
 void udmon_sockaddr_unmap(struct sockaddr_storage *addr)

@@ -15,7 +15,7 @@ typedef enum udmon_scheme {
 
 typedef struct udmon_endpoint {
     udmon_scheme_t scheme;
-    char text[300];         /* as the user wrote it, for messages */
+    char text[300]; /* as the user wrote it, for messages */
     char host[256], port[8];
     struct addrinfo *hosts; /* where it leads, IPv6 and IPv4; NULL: not looked up */
 } udmon_endpoint_t;

@@ -103,8 +103,7 @@ static void link_set_unsent(udmon_link_t *link, int unsent)
 
 static void link_wait_for(udmon_link_t *link, uint32_t events)
 {
-    if ((link->events != events) &&
-        (udmon_loop_modify(link->loop, &link->source, events) == 0)) {
+    if ((link->events != events) && (udmon_loop_modify(link->loop, &link->source, events) == 0)) {
         link->events = events;
     }
 }
@@ -399,8 +398,8 @@ static int link_new(udmon_tls_t *tls, udmon_loop_t *loop, int fd, uint32_t event
     if (link == NULL) {
         goto err_close;
     }
-    *link = (udmon_link_t) {.tls = tls, .loop = loop, .ops = ops, .arg = arg, .events = events};
-    link->source = (udmon_source_t) {.fd = fd, .ready = link_ready, .arg = link};
+    *link = (udmon_link_t){.tls = tls, .loop = loop, .ops = ops, .arg = arg, .events = events};
+    link->source = (udmon_source_t){.fd = fd, .ready = link_ready, .arg = link};
     udmon_tls_refresh(tls);
     link->ssl = SSL_new(tls->context);
     bio = BIO_new(tls->method);

@@ -60,11 +60,11 @@ typedef struct udmon_link {
     const udmon_link_ops_t *ops;
     void *arg;
     udmon_source_t source;
-    uint32_t events;      /* that `source` waits for */
+    uint32_t events; /* that `source` waits for */
     SSL *ssl;
     enum { LINK_CONNECTING, LINK_HANDSHAKE, LINK_OPEN, LINK_FAILED } state;
-    int is_unsent;        /* is in the list of `tls` */
-    int calling, closed;  /* a function of the owner is running; it has closed the link */
+    int is_unsent;       /* is in the list of `tls` */
+    int calling, closed; /* a function of the owner is running; it has closed the link */
     uint8_t *in, *out;
     size_t in_length, out_begin, out_end;
     char problem[160];

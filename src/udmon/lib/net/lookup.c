@@ -33,7 +33,9 @@ static void lookup_release(udmon_lookup_t *lookup)
 static void *lookup_run(void *arg)
 {
     const struct addrinfo hints = {
-        .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV,
+        .ai_family = AF_UNSPEC,
+        .ai_socktype = SOCK_STREAM,
+        .ai_flags = AI_NUMERICSERV,
     };
     udmon_lookup_t *lookup = arg;
     struct addrinfo *hosts = NULL;
@@ -71,7 +73,7 @@ int udmon_lookup_start(udmon_loop_t *loop, const char *host, const char *port,
     if (lookup == NULL) {
         return -ENOMEM;
     }
-    *lookup = (udmon_lookup_t) {.users = 2, .loop = loop, .done = done, .arg = arg};
+    *lookup = (udmon_lookup_t){.users = 2, .loop = loop, .done = done, .arg = arg};
     snprintf(lookup->host, sizeof(lookup->host), "%s", host);
     snprintf(lookup->port, sizeof(lookup->port), "%s", port);
     lookup->source.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

@@ -154,7 +154,8 @@ void udmon_timer_set_at(udmon_loop_t *loop, udmon_timer_t *timer, uint64_t due_n
 
     udmon_timer_cancel(timer);
     timer->due_ns = due_ns;
-    LIST_FOREACH(other, &loop->timers, list) {
+    LIST_FOREACH(other, &loop->timers, list)
+    {
         if (other->due_ns > timer->due_ns) {
             break;
         }
@@ -228,8 +229,9 @@ int udmon_signals_catch(udmon_loop_t *loop, udmon_signals_t *signals, void (*han
     sigaddset(&set, SIGTERM);
     sigaddset(&set, SIGINT);
     sigprocmask(SIG_BLOCK, &set, NULL);
-    *signals = (udmon_signals_t) {
-        .source = {.fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC), .ready = signals_ready,
+    *signals = (udmon_signals_t){
+        .source = {.fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC),
+                   .ready = signals_ready,
                    .arg = signals},
         .hangup = hangup,
     };

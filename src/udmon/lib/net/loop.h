@@ -20,7 +20,7 @@ typedef struct udmon_source {
 
 typedef struct udmon_timer {
     LIST_ENTRY(udmon_timer) list;
-    uint64_t due_ns; /* 0: not set */
+    uint64_t due_ns;                         /* 0: not set */
     void (*fire)(struct udmon_timer *timer); /* or NULL */
     void *arg;
 } udmon_timer_t;

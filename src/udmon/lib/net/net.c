@@ -25,12 +25,12 @@ enum { NET_RETRY_MS = 1, NET_DRAIN_MS = 50 };
  *   even if the rate jumps to 12.5 Gbit/s of 2 KB each. After NET_PAUSES pauses, the receiver tries
  *   batches again.
  */
-#define NET_BUSY_NS   UINT64_C(250000)
-#define NET_WINDOW_NS UINT64_C(1000000)
-#define NET_PAUSE_NS  UINT64_C(1000000)
+#define NET_BUSY_NS     UINT64_C(250000)
+#define NET_WINDOW_NS   UINT64_C(1000000)
+#define NET_PAUSE_NS    UINT64_C(1000000)
 #define NET_PAUSE_COUNT 256
-#define NET_PAUSES 100
-#define NET_SIGNAL_NS UINT64_C(50000000)
+#define NET_PAUSES      100
+#define NET_SIGNAL_NS   UINT64_C(50000000)
 
 /*
  * UCX 1.13 finds only its own transports. A transport of openglex registers itself when it is
@@ -126,8 +126,8 @@ int udmon_path_open(udmon_port_t *port, const void *bytes, size_t length, udmon_
 {
     const udmon_address_t *address = bytes;
     uct_ep_params_t params = {
-        .field_mask = UCT_EP_PARAM_FIELD_IFACE | UCT_EP_PARAM_FIELD_DEV_ADDR |
-                      UCT_EP_PARAM_FIELD_IFACE_ADDR,
+        .field_mask =
+            UCT_EP_PARAM_FIELD_IFACE | UCT_EP_PARAM_FIELD_DEV_ADDR | UCT_EP_PARAM_FIELD_IFACE_ADDR,
         .iface = port->iface,
     };
     udmon_path_t *path;
@@ -268,7 +268,8 @@ void udmon_net_drain(udmon_net_t *net)
         busy = (udmon_tls_send(net->tls, 1) > 0);
         while (udmon_net_progress(net) > 0) {
         }
-        LIST_FOREACH(port, &net->ports, list) {
+        LIST_FOREACH(port, &net->ports, list)
+        {
             busy |= (uct_iface_flush(port->iface, 0, NULL) != UCS_OK);
         }
         if (busy) {
@@ -336,7 +337,8 @@ static int net_by_batches(udmon_net_t *net)
     }
     net->by_batches = (net->pauses == 0);
     net->pauses -= (net->pauses > 0);
-    LIST_FOREACH(port, &net->ports, list) {
+    LIST_FOREACH(port, &net->ports, list)
+    {
         net->by_batches &= port_tells_batches(port);
     }
     return net->by_batches;
@@ -351,11 +353,13 @@ static int net_arm_busy(udmon_net_t *net)
 
     if (net_by_batches(net)) {
         pause_ns = NET_SIGNAL_NS;
-        LIST_FOREACH(port, &net->ports, list) {
+        LIST_FOREACH(port, &net->ports, list)
+        {
             busy |= port_arm(port, UCT_EVENT_RECV_SIG);
         }
     } else {
-        LIST_FOREACH(port, &net->ports, list) {
+        LIST_FOREACH(port, &net->ports, list)
+        {
             port_deafen(port, 1);
         }
     }
@@ -374,7 +378,8 @@ int udmon_net_arm(udmon_net_t *net)
         return net_arm_busy(net);
     }
     net->by_batches = 0;
-    LIST_FOREACH(port, &net->ports, list) {
+    LIST_FOREACH(port, &net->ports, list)
+    {
         busy |= port_arm(port, UCT_EVENT_RECV);
         poll |= (port->source.fd < 0) || (net->blocked && !port_tells_room(port));
     }

@@ -50,20 +50,20 @@ typedef struct udmon_net {
     uct_worker_h worker;
     LIST_HEAD(, udmon_port) ports;
     LIST_HEAD(, udmon_path) paths;
-    udmon_timer_t retry;    /* for transports without events for room or arrival */
+    udmon_timer_t retry; /* for transports without events for room or arrival */
     udmon_tls_t *tls;
     udmon_net_receive_t receive;
     udmon_net_broken_t broken;
     void *arg;
-    int blocked;            /* a path waits for room */
-    uint64_t received;      /* datagrams */
+    int blocked;                         /* a path waits for room */
+    uint64_t received;                   /* datagrams */
     uint64_t window_received, window_ns; /* as it was at the beginning of the current window, */
-    int busy;               /* whether many came in the one before, */
-    uint64_t pause_ns;      /* and how long not to look then */
-    int by_batches;         /* the end of a batch wakes us, */
-    uint64_t armed_ns;      /* asked for at this time; */
-    unsigned pauses;        /* not to be asked for that many times */
-    uint64_t seen_received; /* as it was when udmon_net_arm looked last */
+    int busy;                            /* whether many came in the one before, */
+    uint64_t pause_ns;                   /* and how long not to look then */
+    int by_batches;                      /* the end of a batch wakes us, */
+    uint64_t armed_ns;                   /* asked for at this time; */
+    unsigned pauses;                     /* not to be asked for that many times */
+    uint64_t seen_received;              /* as it was when udmon_net_arm looked last */
 } udmon_net_t;
 
 /* `tls` made the links that become paths. The caller owns it. */

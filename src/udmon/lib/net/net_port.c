@@ -24,7 +24,8 @@ static ucs_status_t net_path_failed(void *arg, uct_ep_h ep, ucs_status_t status)
     udmon_port_t *port = arg;
     udmon_path_t *path;
 
-    LIST_FOREACH(path, &port->net->paths, list) {
+    LIST_FOREACH(path, &port->net->paths, list)
+    {
         if (path->ep == ep) {
             udmon_debug("%s: a path failed: %s", port->transport, ucs_status_string(status));
             path->failed = 1;
@@ -50,9 +51,9 @@ static int port_setup(udmon_port_t *port)
         return -ENODEV;
     }
     /* ASYNC allows any thread to call the handler; the transports here call it in progress only */
-    status = uct_iface_set_am_handler(port->iface, UDMON_AM_ID, net_received, port,
-                                      (attr->cap.flags & UCT_IFACE_FLAG_CB_SYNC) ?
-                                          0 : UCT_CB_FLAG_ASYNC);
+    status = uct_iface_set_am_handler(
+        port->iface, UDMON_AM_ID, net_received, port,
+        (attr->cap.flags & UCT_IFACE_FLAG_CB_SYNC) ? 0 : UCT_CB_FLAG_ASYNC);
     if (status != UCS_OK) {
         return udmon_net_errno(status);
     }
@@ -237,7 +238,8 @@ int udmon_net_port(udmon_net_t *net, const char *transport, const char *device, 
 {
     udmon_port_t *port;
 
-    LIST_FOREACH(port, &net->ports, list) {
+    LIST_FOREACH(port, &net->ports, list)
+    {
         if (!strcmp(port->transport, transport) && (port->gid_index == gid_index) &&
             ((device == NULL) || !strcmp(port->device, device))) {
             *port_p = port;
@@ -260,10 +262,10 @@ int udmon_port_address(udmon_port_t *port, void *buffer, size_t size)
     }
     address->device_length = device_length;
     address->iface_length = iface_length;
-    if ((uct_iface_get_device_address(port->iface,
-                                      (uct_device_addr_t *)address->bytes) != UCS_OK) ||
-        (uct_iface_get_address(port->iface,
-                               (uct_iface_addr_t *)(address->bytes + device_length)) != UCS_OK)) {
+    if ((uct_iface_get_device_address(port->iface, (uct_device_addr_t *)address->bytes) !=
+         UCS_OK) ||
+        (uct_iface_get_address(port->iface, (uct_iface_addr_t *)(address->bytes + device_length)) !=
+         UCS_OK)) {
         udmon_error("%s/%s: the interface has no address", port->transport, port->device);
         return -EIO;
     }

@@ -148,8 +148,8 @@ static int cm_listen_id(udmon_rpc_listener_t *listener, const struct sockaddr *a
         (rdma_listen(listener->id, 256) < 0)) {
         ret = -errno;
         /* An address without RDMA behind it is no error of a server that has others too. */
-        udmon_info("cannot listen on RDMA CM %s: %s",
-                   udmon_sockaddr_text(addr, text, sizeof(text)), strerror(errno));
+        udmon_info("cannot listen on RDMA CM %s: %s", udmon_sockaddr_text(addr, text, sizeof(text)),
+                   strerror(errno));
         rdma_destroy_id(listener->id);
         return (ret == -EADDRINUSE) ? ret : -ENODEV;
     }

@@ -17,7 +17,11 @@
  * pause, thousands of agents that connect at once after a restart would displace each other.
  */
 enum {
-    SERVED_MAX = 512, SERVE_MS = 5000, SERVE_LEAST_MS = 1000, PAUSE_MS = 100, ACCEPTS = 64,
+    SERVED_MAX = 512,
+    SERVE_MS = 5000,
+    SERVE_LEAST_MS = 1000,
+    PAUSE_MS = 100,
+    ACCEPTS = 64,
     LISTEN_BACKLOG = 4096
 };
 
@@ -66,9 +70,10 @@ static void served_failed(void *arg, int error)
     char text[80];
 
     if (error == -EACCES) {
-        udmon_warn_limited(&limit, "a client at %s refused: %s",
-                           udmon_sockaddr_text((struct sockaddr *)&served->link->remote, text,
-                                               sizeof(text)), served->link->problem);
+        udmon_warn_limited(
+            &limit, "a client at %s refused: %s",
+            udmon_sockaddr_text((struct sockaddr *)&served->link->remote, text, sizeof(text)),
+            served->link->problem);
     }
     served_close(served);
 }
@@ -79,7 +84,10 @@ static void served_received(void *arg, const void *data, size_t length)
     tcp_served_t *served = arg;
     udmon_link_t *link = served->link;
     udmon_rpc_place_t place = {
-        .local = link->local, .remote = link->remote, .gid_index = -1, .link = link,
+        .local = link->local,
+        .remote = link->remote,
+        .gid_index = -1,
+        .link = link,
     };
     size_t answered;
 
@@ -119,8 +127,8 @@ static void listener_serve(udmon_rpc_listener_t *listener, int fd)
         close(fd);
         return;
     }
-    if (udmon_link_accept(listener->tls, listener->loop, fd, &served_ops, served,
-                          &served->link) < 0) {
+    if (udmon_link_accept(listener->tls, listener->loop, fd, &served_ops, served, &served->link) <
+        0) {
         free(served);
         return;
     }
@@ -167,8 +175,10 @@ static int listener_failed(udmon_rpc_listener_t *listener)
     static udmon_log_limit_t limit;
 
     if ((errno == EMFILE) || (errno == ENFILE) || (errno == ENOBUFS) || (errno == ENOMEM)) {
-        udmon_warn_limited(&limit, "cannot accept a connection: %s (LimitNOFILE of the service, "
-                           "ulimit -n?)", strerror(errno));
+        udmon_warn_limited(&limit,
+                           "cannot accept a connection: %s (LimitNOFILE of the service, "
+                           "ulimit -n?)",
+                           strerror(errno));
         if (!TAILQ_EMPTY(&listener->served)) {
             served_close(TAILQ_FIRST(&listener->served)); /* another connection may have its
                                                            * place */

@@ -86,8 +86,7 @@ static int tls_files_changed(udmon_tls_t *tls)
     for (i = 0; i < TLS_FILES; ++i) {
         udmon_tls_file_t *file = &tls->files[i];
         if ((stat(file->path, &status) == 0) &&
-            ((file->inode != status.st_ino) ||
-             (file->changed.tv_sec != status.st_mtim.tv_sec) ||
+            ((file->inode != status.st_ino) || (file->changed.tv_sec != status.st_mtim.tv_sec) ||
              (file->changed.tv_nsec != status.st_mtim.tv_nsec))) {
             file->inode = status.st_ino;
             file->changed = status.st_mtim;
@@ -124,7 +123,9 @@ static int tls_use_certificates(const udmon_tls_t *tls, SSL_CTX *context)
 int udmon_tls_expect(const udmon_tls_t *tls, SSL *ssl, const char *host)
 {
     return (!tls->certificates || X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), host) ||
-            SSL_set1_host(ssl, host)) ? 0 : -ENOMEM;
+            SSL_set1_host(ssl, host)) ?
+               0 :
+               -ENOMEM;
 }
 
 int udmon_tls_is_alert(unsigned long error)
@@ -140,10 +141,10 @@ void udmon_tls_problem(const udmon_tls_t *tls, const SSL *ssl, char *text, size_
 
     udmon_debug("TLS: %s", (reason != NULL) ? reason : "failed");
     if (!tls->certificates) {
-        snprintf(text, size, "%s", (verified != X509_V_OK) ?
-                 "it shows a certificate, and we have only a secret" :
-                 SSL_is_server(ssl) ? "it does not know the secret" :
-                                      "the secret of the server is another");
+        snprintf(text, size, "%s",
+                 (verified != X509_V_OK) ? "it shows a certificate, and we have only a secret" :
+                 SSL_is_server(ssl)      ? "it does not know the secret" :
+                                           "the secret of the server is another");
     } else if (verified != X509_V_OK) {
         snprintf(text, size, "its certificate is not accepted: %s",
                  X509_verify_cert_error_string(verified));
