@@ -1,5 +1,5 @@
 /*
- * Common code of the three clients. The clients use glex.h alone, in the style of programs for the
+ * Common code of the clients. The clients use glex.h alone, in the style of programs for the
  * vendor's interface, and have the habits of public programs. If the effect of a habit depends on
  * chance (for example, on the contents of the stack), the client makes the effect certain.
  */
@@ -93,6 +93,38 @@ static inline void client_send(glex_ep_handle_t ep, glex_ep_addr_t to, void *dat
     req.next = NULL;
     do {
         ret = glex_send_imm_mp(ep, &req, NULL);
+    } while (ret == GLEX_BUSY);
+    client_check(ret, "glex_send_imm_mp");
+}
+
+/* A request of a sequence; fields without a flag keep their values. */
+static inline void client_coll_req(glex_imm_mp_req_t *req, glex_ep_addr_t to, void *data,
+                                   uint32_t len, int flag)
+{
+    CLIENT_UNINITIALISED(req);
+    req->rmt_ep_addr = to;
+    req->data = data;
+    req->len = len;
+    req->flag = GLEX_FLAG_COLL | flag;
+    req->next = NULL;
+}
+
+/* Post `num` requests as one sequence that waits for `counter` control packets. */
+static inline void client_coll_post(glex_ep_handle_t ep, glex_imm_mp_req_t *reqs, int num,
+                                    int counter)
+{
+    glex_imm_mp_req_t *req = reqs;
+    glex_ret_t ret;
+    int i;
+
+    reqs[0].flag |= GLEX_FLAG_COLL_SEQ_START;
+    reqs[0].coll_counter = (uint32_t)counter;
+    reqs[num - 1].flag |= GLEX_FLAG_COLL_SEQ_TAIL;
+    for (i = 0; i + 1 < num; i++) {
+        reqs[i].next = &reqs[i + 1];
+    }
+    do {
+        ret = glex_send_imm_mp(ep, req, &req);
     } while (ret == GLEX_BUSY);
     client_check(ret, "glex_send_imm_mp");
 }

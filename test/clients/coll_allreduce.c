@@ -44,21 +44,21 @@ static void begin_glex(struct tree *tree, int round)
     CLIENT_CHECK(glex_coll_compose_mp_reduce_data(&loc, 1, GLEX_COLL_REDUCE_DATA_BITS_64,
                                                   GLEX_COLL_REDUCE_SUM_SIGNED,
                                                   (uint32_t)tree->degree, data, &len));
-    tree_req(&reqs[0], tree->rank == 0 ? tree->down_addr[0] : tree->up_addr[tree->parent], data,
-             len, up);
-    tree_post(tree->up, reqs, 1, tree->num_children);
+    client_coll_req(&reqs[0], tree->rank == 0 ? tree->down_addr[0] : tree->up_addr[tree->parent],
+                    data, len, up);
+    client_coll_post(tree->up, reqs, 1, tree->num_children);
     if (tree->num_children == 0) {
         return;
     }
     for (i = 0; i < tree->num_children; i++) {
         child = tree->first_child + i;
         inner = tree_children_of(tree, child) != 0;
-        tree_req(&reqs[i], tree->down_addr[child], NULL, 0,
-                 down | (inner ? GLEX_FLAG_COLL_COUNTER | GLEX_FLAG_COLL_CP_SWAP_DATA :
-                                 GLEX_FLAG_COLL_CP_DATA));
+        client_coll_req(&reqs[i], tree->down_addr[child], NULL, 0,
+                        down | (inner ? GLEX_FLAG_COLL_COUNTER | GLEX_FLAG_COLL_CP_SWAP_DATA :
+                                        GLEX_FLAG_COLL_CP_DATA));
     }
-    tree_req(&reqs[i], tree->down_addr[tree->rank], NULL, 0, down | GLEX_FLAG_COLL_CP_DATA);
-    tree_post(tree->down, reqs, i + 1, 1);
+    client_coll_req(&reqs[i], tree->down_addr[tree->rank], NULL, 0, down | GLEX_FLAG_COLL_CP_DATA);
+    client_coll_post(tree->down, reqs, i + 1, 1);
 }
 
 static void end_glex(struct tree *tree, int round)

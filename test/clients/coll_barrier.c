@@ -18,24 +18,24 @@ static void begin_glex(struct tree *tree, int round)
 
     (void)round;
     if (tree->rank != 0) {
-        tree_req(&reqs[0], tree->up_addr[tree->parent], NULL, 0, GLEX_FLAG_COLL_COUNTER);
+        client_coll_req(&reqs[0], tree->up_addr[tree->parent], NULL, 0, GLEX_FLAG_COLL_COUNTER);
         if (tree->num_children == 0) {
             while (glex_send_imm_mp(tree->up, &reqs[0], NULL) == GLEX_BUSY) {
             }
             return;
         }
-        tree_post(tree->up, reqs, 1, tree->num_children);
+        client_coll_post(tree->up, reqs, 1, tree->num_children);
     } else {
         counter = tree->num_children;
     }
     for (i = 0; i < tree->num_children; i++) {
         child = tree->first_child + i;
         inner = tree_children_of(tree, child) != 0;
-        tree_req(&reqs[i], tree->up_addr[child], NULL, 0,
-                 inner ? GLEX_FLAG_COLL_COUNTER : GLEX_FLAG_COLL_CP_DATA);
+        client_coll_req(&reqs[i], tree->up_addr[child], NULL, 0,
+                        inner ? GLEX_FLAG_COLL_COUNTER : GLEX_FLAG_COLL_CP_DATA);
     }
-    tree_req(&reqs[i], tree->up_addr[tree->rank], NULL, 0, GLEX_FLAG_COLL_CP_DATA);
-    tree_post(tree->up, reqs, i + 1, counter);
+    client_coll_req(&reqs[i], tree->up_addr[tree->rank], NULL, 0, GLEX_FLAG_COLL_CP_DATA);
+    client_coll_post(tree->up, reqs, i + 1, counter);
 }
 
 static void end_glex(struct tree *tree, int round)

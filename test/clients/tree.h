@@ -88,37 +88,6 @@ static inline void tree_close(struct tree *tree)
     CLIENT_CHECK(glex_close_device(tree->dev));
 }
 
-/* A request of a sequence; fields without a flag keep their values. */
-static inline void tree_req(glex_imm_mp_req_t *req, glex_ep_addr_t to, void *data, uint32_t len,
-                            int flag)
-{
-    CLIENT_UNINITIALISED(req);
-    req->rmt_ep_addr = to;
-    req->data = data;
-    req->len = len;
-    req->flag = GLEX_FLAG_COLL | flag;
-    req->next = NULL;
-}
-
-/* Post `num` requests as one sequence that waits for `counter` control packets. */
-static inline void tree_post(glex_ep_handle_t ep, glex_imm_mp_req_t *reqs, int num, int counter)
-{
-    glex_imm_mp_req_t *req = reqs;
-    glex_ret_t ret;
-    int i;
-
-    reqs[0].flag |= GLEX_FLAG_COLL_SEQ_START;
-    reqs[0].coll_counter = (uint32_t)counter;
-    reqs[num - 1].flag |= GLEX_FLAG_COLL_SEQ_TAIL;
-    for (i = 0; i + 1 < num; i++) {
-        reqs[i].next = &reqs[i + 1];
-    }
-    do {
-        ret = glex_send_imm_mp(ep, req, &req);
-    } while (ret == GLEX_BUSY);
-    client_check(ret, "glex_send_imm_mp");
-}
-
 /* The message that says that it is over. Ranks may be more than processors: let others run. */
 static inline void *tree_wait(struct tree *tree, glex_ep_handle_t ep)
 {
