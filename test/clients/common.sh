@@ -37,3 +37,24 @@ assert_no_segments()
     left=$(find "$GLEX_SHM_DIR" -type f)
     [ -z "$left" ] || fail "left in shared memory: $left"
 }
+
+# job SIZE SAYING PROGRAM [THREADS]: SIZE processes of a program with job.h all succeed, and rank 0
+# prints SAYING, a regular expression.
+job()
+{
+    size=$1 saying=$2 program=$3
+    shift 3
+    directory=$(mktemp -d "$work/job.XXXXXX")
+    pids='' failed='' rank=0
+    while [ "$rank" -lt "$size" ]; do
+        limited ./"$program" "$directory" "$rank" "$size" "$@" > "$directory.$rank" &
+        pids="$pids $!"
+        rank=$((rank + 1))
+    done
+    for pid in $pids; do
+        wait "$pid" || failed=yes
+    done
+    cat "$directory".*
+    [ -z "$failed" ] || fail "$program, $size processes, ${1:-1} threads: failed"
+    grep -q "$saying" "$directory.0" || fail "$program, $size processes: rank 0 did not print: $saying"
+}
