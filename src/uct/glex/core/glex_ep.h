@@ -1,6 +1,6 @@
 /*
- * UCT endpoint: a remote address, the requests that are pending on it, and, from the first
- * communication on, the virtual connection that it shares with others to that peer.
+ * UCT endpoint: a remote address and its pending requests. From the first communication on, the
+ * endpoint has a virtual connection, which all endpoints to the peer share.
  */
 #ifndef UCT_GLEX_EP_H
 #define UCT_GLEX_EP_H
@@ -14,14 +14,14 @@ typedef struct uct_glex_ep {
     uct_glex_vc_t *vc; /* &uct_glex_no_vc before the first communication */
     uint64_t peer;
     uint32_t peer_uuid;
-    uint8_t blocked;      /* requests are pending, or it is cancelled: takes no new ones */
-    uint8_t is_cancelled; /* flushed with CANCEL, or failed alone: sends nothing more */
+    uint8_t blocked;      /* requests are pending, or the endpoint is cancelled: refuses new
+                           * requests */
+    uint8_t is_cancelled; /* flushed with CANCEL, or failed without its VC: sends nothing more */
     uint8_t is_failed;    /* its error handler was called */
     uint8_t is_refused;   /* to be failed by progress, see uct_glex_ep_refused() */
-    uint8_t has_put;      /* immediate puts, which leave no operation, may be on their
-                                     * way */
-    uint8_t needs_peer;   /* what was refused last waits for the peer's credits, or for
-                                     * the connection */
+    uint8_t has_put;      /* immediate puts, which have no operation, may be in flight */
+    uint8_t needs_peer;   /* the request refused last waits for the peer's credits, or for the
+                           * connection */
     uint32_t num_pending;
     ucs_arbiter_group_t arb_group; /* pending requests */
     ucs_list_link_t list;          /* in vc->eps */
@@ -33,15 +33,16 @@ UCS_CLASS_DECLARE_DELETE_FUNC(uct_glex_ep_t, uct_ep_t);
 /** Make sure the endpoint has a VC */
 ucs_status_t uct_glex_ep_make_vc(uct_glex_ep_t *ep);
 
-/** Nothing can be sent now: find out why, and do what helps. Returns NO_RESOURCE, or the error that
- *  the endpoint failed with. */
+/** A request cannot be posted now. Finds the reason and, if possible, has progress remove the
+ *  reason. Returns NO_RESOURCE, or the error of the endpoint. */
 ucs_status_t uct_glex_ep_not_ready(uct_glex_ep_t *ep);
 
-/** The endpoint failed, and why, for the log: tell the user, once */
+/** The endpoint failed: call the error handler, once. `why`: for the log */
 void uct_glex_ep_failed(uct_glex_ep_t *ep, ucs_status_t status, const char *why);
 
-/** A peer that lives refused the endpoint its memory, because of a wrong or invalid key. Have
- *  progress fail the endpoint, where error handlers may be called. Others of the VC go on. */
+/** A living peer refused the endpoint access to memory, because of a wrong or invalid key. Has
+ *  progress fail the endpoint, because only progress may call error handlers. Other endpoints of
+ *  the VC go on. */
 static inline void uct_glex_ep_refused(uct_glex_ep_t *ep)
 {
     ep->is_refused = !ep->is_cancelled;
@@ -49,8 +50,8 @@ static inline void uct_glex_ep_refused(uct_glex_ep_t *ep)
     uct_glex_vc_schedule(ep->vc);
 }
 
-/** Arbiter callback: try a pending request again. `arg`: how many may still be tried now, an
- *  unsigned. */
+/** Arbiter callback: try a pending request again. `arg`: an unsigned, the number of requests that
+ *  may still be tried in this progress call */
 ucs_arbiter_cb_result_t uct_glex_ep_process_pending(ucs_arbiter_t *arbiter,
                                                     ucs_arbiter_group_t *group,
                                                     ucs_arbiter_elem_t *elem, void *arg);
@@ -65,7 +66,7 @@ ucs_status_t uct_glex_ep_am_zcopy(uct_ep_h tl_ep, uint8_t id, const void *header
                                   unsigned header_length, const uct_iov_t *iov, size_t iovcnt,
                                   unsigned flags, uct_completion_t *comp);
 
-/** Have the next flush say whether the peer is there: for an empty put */
+/** For an empty put: the next flush then waits until the peer is known to live or to be gone */
 ucs_status_t uct_glex_ep_probe(uct_glex_ep_t *ep);
 
 ucs_status_t uct_glex_ep_check(uct_ep_h tl_ep, unsigned flags, uct_completion_t *comp);

@@ -1,5 +1,5 @@
 /*
- * Interface `glex`: one GLEX endpoint, and what the channels of all its peers share.
+ * Interface `glex`: one GLEX endpoint, and the common state of the VCs and channels.
  */
 #ifndef UCT_GLEX_IFACE_H
 #define UCT_GLEX_IFACE_H
@@ -19,15 +19,15 @@
 
 typedef struct uct_glex_vc uct_glex_vc_t;
 
-/* Most queue entries that are handled before they are discarded. Credits leave room for them. */
+/* Most queue entries that are handled before they are discarded. The credits leave room for these
+ * entries. */
 #define UCT_GLEX_POLL_BATCH 16
 
-/* Where very many are to be looked at, one progress call looks at so many at most, and the next
- * calls go on from there */
+/* Most objects of a long list that one progress call looks at. The next progress call continues. */
 #define UCT_GLEX_SLICE 64u
 
-/* A FIFO lent to a peer. Its index in iface->er_rx[] is its name in GRANT, REVOKE and RELEASED.
- * In use without a borrower: it belongs to a lease. */
+/* A FIFO lent to a peer. The index in iface->er_rx[] names the FIFO in GRANT, REVOKE and RELEASED.
+ * A FIFO in use without a borrower belongs to a lease. */
 typedef struct uct_glex_er_rx {
     uct_glex_vc_t *vc;          /* the borrower, NULL: none */
     uct_glex_slot_t *slots;     /* NULL: the FIFO cannot be mapped */
@@ -40,21 +40,21 @@ typedef struct uct_glex_er_rx {
     uint16_t swept; /* `arrived` at the last sweep */
     union {
         uint16_t poll_index; /* in iface->er.polled[] while is_polled */
-        uint16_t next_free;  /* while not lent: index of the next that is not */
+        uint16_t next_free;  /* while not lent: index of the next free FIFO */
     };
     uint16_t msgs_mark;  /* messages consumed at the last look for an idle FIFO */
-    uint16_t release_at; /* released: messages sent through it, in all */
+    uint16_t release_at; /* released: messages sent through FIFOs of the VC, in all */
     uint8_t is_polled;
     uint8_t gen;
     uint8_t is_large;
-    uint8_t revoked; /* asked back */
+    uint8_t revoked; /* REVOKE was sent */
 } uct_glex_er_rx_t;
 
-/* An END that is due, for a VC that does not exist here */
+/* An END to be sent for a VC that does not exist here */
 typedef struct uct_glex_refusal {
     uint64_t dest;
-    uint32_t unknown_id; /* our name of it, as the peer gave it; 0: a CONNECT is refused */
-    uint32_t peer_id;    /* the peer's name of it, 0: not known */
+    uint32_t unknown_id; /* the VC id that the peer used for our side; 0: a CONNECT is refused */
+    uint32_t peer_id;    /* the peer's name of the VC, 0: not known */
     uint32_t uuid;       /* of the interface that the refused CONNECT was for */
 } uct_glex_refusal_t;
 
@@ -63,7 +63,7 @@ typedef struct uct_glex_refusal {
 typedef struct uct_glex_lease uct_glex_lease_t;
 typedef struct uct_glex_quarantine uct_glex_quarantine_t;
 
-/* How much had come to the NIC's queues at some time */
+/* How many events and MPs had arrived in the NIC's queues at some time */
 typedef struct uct_glex_snap {
     uint64_t events, mps;
 } uct_glex_snap_t;
@@ -76,9 +76,9 @@ typedef struct uct_glex_iface {
     uct_glex_er_rx_t *er_rx; /* FIFOs lent, by index */
     uct_glex_vc_t **vcs;     /* VCs by index, the lower bits of their id */
     unsigned num_vcs;
-    uint8_t due;           /* progress has more to do than to take what arrived */
-    uint8_t recheck;       /* resources came free: look at all that waits for them */
-    uint8_t retry;         /* a peer's queue was full: try again what was refused */
+    uint8_t due;           /* progress must do more than poll for arrivals */
+    uint8_t recheck;       /* resources came free: try again all VCs that wait for resources */
+    uint8_t retry;         /* a peer's queue was full: try the refused requests again */
     uint16_t num_polled;   /* length of er.polled[] */
     uint16_t poll_hand;    /* index of the FIFO that was polled last */
     uint8_t poll_window;   /* messages to take before progress returns, at most; 1: the
@@ -87,11 +87,11 @@ typedef struct uct_glex_iface {
     struct glex_ext_arrival arrival;
     unsigned done;                    /* requests posted and ended by progress, in all */
     ucs_queue_head_t active;          /* VCs that have control messages to send */
-    ucs_queue_head_t blocked;         /* VCs whose peer's queue was full, or that wait for something
-                                    * that causes no event. Each progress call tries them again.
-                                    * A program may sleep meanwhile. */
+    ucs_queue_head_t blocked;         /* VCs whose peer's queue was full, or that wait for a change
+                                       * without an event. Each progress call tries these VCs again.
+                                       * A program may sleep meanwhile. */
     ucs_arbiter_t arbiter;            /* endpoints whose pending requests can go on */
-    ucs_arbiter_group_t *dispatching; /* the one whose request is being tried, or NULL */
+    ucs_arbiter_group_t *dispatching; /* the group whose request is being tried, or NULL */
 
     uct_glex_md_t *md;
     unsigned ep_index; /* of `nic` in the memory domain */
@@ -101,10 +101,10 @@ typedef struct uct_glex_iface {
 
     struct {
         uint32_t *heads;        /* chains of VCs by the peer's address: see glex_table.c */
-        uint32_t *next;         /* in its chain, by index */
-        unsigned reuse;         /* when so many VCs are there, places are used again */
+        uint32_t *next;         /* by index of the VC: the next VC in the chain */
+        unsigned reuse;         /* number of VCs from which on places are reused */
         ucs_list_link_t over;   /* VCs that are over */
-        ucs_list_link_t unused; /* VCs without a place any more, to be freed */
+        ucs_list_link_t unused; /* VCs whose places have new VCs, to be freed */
     } vc_table;
 
     struct {
@@ -113,7 +113,7 @@ typedef struct uct_glex_iface {
         unsigned start; /* start credit */
         unsigned inc;
         unsigned max;
-        uint8_t told_full;    /* said that there are too many peers */
+        uint8_t told_full;    /* the error line about too many peers was logged */
         ucs_list_link_t wait; /* VCs that wait for entries to connect or accept */
     } mpq;
 
@@ -125,17 +125,17 @@ typedef struct uct_glex_iface {
         uct_glex_fifo_layout_t layout[2];
         unsigned max; /* FIFOs lent at once, at most: length of er_rx[] */
         unsigned lent;
-        unsigned large_left;       /* large FIFOs that may be lent yet */
-        uint16_t msgs_max;         /* events on their way for one FIFO that is not mapped */
+        unsigned large_left;       /* large FIFOs that may still be lent */
+        uint16_t msgs_max;         /* most events in flight for one FIFO that is not mapped */
         ucs_time_t idle_next;      /* when to look for an idle FIFO again */
-        unsigned idle_hand;        /* index of the FIFO that is looked at next for that */
+        unsigned idle_hand;        /* index of the FIFO that is checked next for idleness */
         uint16_t free;             /* index of a FIFO that is not lent, if lent < max */
         ucs_time_t sweep_next;     /* when to stop polling FIFOs that are silent */
-        unsigned sweep_left;       /* FIFOs, of those polled, to be looked at for that now */
-        ucs_list_link_t starved;   /* borrowed FIFOs whose credits are waited for: those first
-                                       * that were not read for the longest time */
+        unsigned sweep_left;       /* polled FIFOs that the current sweep has not looked at yet */
+        ucs_list_link_t starved;   /* borrowed FIFOs without credits, in the order of the last read
+                                    * of the credits */
         uct_glex_er_rx_t **polled; /* FIFOs that are polled */
-        uint16_t thresh;           /* messages through SR before a FIFO is asked for */
+        uint16_t thresh;           /* messages through SR before a FIFO is requested */
         uint8_t has_membarrier;
         uint8_t next_gen;
     } er;
@@ -145,15 +145,16 @@ typedef struct uct_glex_iface {
         uct_glex_buf_pool_t rx;
         uct_glex_buf_pool_t zc_rx;  /* buffers for am_zcopy payload */
         ucs_list_link_t rx_wait;    /* VCs whose next message waits for a buffer */
-        unsigned retry_left;        /* of these, at most, to be tried again now */
-        ucs_list_link_t unreleased; /* messages read in place whose sender cannot be told */
+        unsigned retry_left;        /* most VCs of rx_wait that the current round tries again */
+        ucs_list_link_t unreleased; /* messages that were read in place, and whose sender's queue
+                                     * was full */
     } sr;
 
     struct {
         ucs_mpool_t mp;            /* uct_glex_op_t */
-        ucs_ptr_array_t table;     /* all of them, free ones too, by index */
+        ucs_ptr_array_t table;     /* all operations by index, including free operations */
         uct_glex_buf_pool_t words; /* ZC: whether the payload is still valid */
-        unsigned outstanding;      /* of ours: Gets of received messages do not count */
+        unsigned outstanding;      /* operations without Gets of received messages */
         uct_glex_share_t shares[UCT_GLEX_SHARES]; /* by enum uct_glex_op_type */
         uint16_t next_gen;
         uct_glex_buf_pool_t bounce;
@@ -161,29 +162,30 @@ typedef struct uct_glex_iface {
 
     struct {                   /* vc/glex_lease.c */
         ucs_list_link_t list;  /* leases of VCs that are over */
-        ucs_list_link_t debts; /* claims that peers wait for */
+        ucs_list_link_t debts; /* claims that peers wait for from this side */
         uct_glex_quarantine_t *quarantine;
     } leases;
 
     ucs_mpool_t rx_mp;      /* uct_glex_rx_t */
-    uint64_t num_empty;     /* how often the queues were empty, of a NIC that does not
-                                       * tell what has arrived */
-    pid_t pid;              /* who made it: a child of fork() must not give up leases */
-    int fence;              /* the next RMA request starts after all before it */
+    uint64_t num_empty;     /* how often the queues were empty; for a NIC that does not report
+                             * arrivals */
+    pid_t pid;              /* process that made the interface: a child of fork() must not give up
+                             * leases */
+    int fence;              /* the next RMA request gets the flag FENCE */
     int event_fd;           /* -1: none */
-    unsigned errors_calls;  /* what until_errors begins with */
+    unsigned errors_calls;  /* initial value of until_errors */
     ucs_time_t errors_next; /* when to look for errors again */
-    ucs_time_t watched;     /* when peers were checked last whether they live */
+    ucs_time_t watched;     /* time of the last check for dead peers */
     unsigned watch_hand;    /* index of the VC that was looked at last */
-    uint64_t watch_events;  /* so many events and MPs had come when VCs were looked at */
+    uint64_t watch_events;  /* events and MPs that had arrived when the VCs were last looked at */
     uint64_t watch_mps;
     uct_glex_refusal_t refusals[UCT_GLEX_MAX_REFUSALS]; /* to be sent */
     unsigned num_refusals;
     unsigned num_dying;        /* VCs that progress is about to fail */
     unsigned num_waiting;      /* VCs with is_waiting */
-    struct glex_err_req error; /* found while arming, for progress to handle */
+    struct glex_err_req error; /* error that arming found. Progress handles the error. */
     int has_error;
-    unsigned goodbye_ms; /* how long closing may wait for peers with full queues */
+    unsigned goodbye_ms; /* milliseconds that closing may still wait for peers with full queues */
 
     struct {
         size_t max_bcopy;
@@ -193,10 +195,10 @@ typedef struct uct_glex_iface {
     } config;
 } uct_glex_iface_t;
 
-/** What has come to the NIC's queues until now */
+/** Record how much has arrived in the NIC's queues until now */
 void uct_glex_snap_take(uct_glex_iface_t *iface, uct_glex_snap_t *snap);
 
-/** Whether all of it was taken from the queues */
+/** Whether all arrivals of the snapshot were taken from the queues */
 int uct_glex_snap_is_taken(const uct_glex_iface_t *iface, const uct_glex_snap_t *snap);
 
 static inline int uct_glex_iface_has_channel(const uct_glex_iface_t *iface,
@@ -213,8 +215,8 @@ ucs_status_t uct_glex_iface_get_device_address(uct_iface_h tl_iface, uct_device_
 /** Longest RDMA request */
 size_t uct_glex_iface_max_rdma(const uct_glex_iface_t *iface);
 
-/** Returns whether the NIC knows that the interface `uuid` is not at a peer's address any more, or
- *  that `epoch` is over: the life of the NIC's connection with a peer on another host. 0: any
+/** Returns whether the NIC knows that the interface `uuid` has left a peer's address, or that
+ *  `epoch` has ended. `epoch` is a connection of the NIC with a peer on another host, 0: any
  *  connection. Costs some system calls. */
 static inline int uct_glex_iface_is_gone(const uct_glex_iface_t *iface, uint64_t peer,
                                          uint32_t uuid, uint64_t epoch)
@@ -222,19 +224,19 @@ static inline int uct_glex_iface_is_gone(const uct_glex_iface_t *iface, uint64_t
     glex_ep_addr_t addr = {.v = peer};
     glex_ret_t ret = glex_ext_check_peer(iface->nic, addr, uuid, epoch);
 
-    /* ACCESS_ERR: another one is */
+    /* ACCESS_ERR: another interface has the address */
     return (ret == GLEX_NO_EP_RESOURCE) || (ret == GLEX_ACCESS_ERR);
 }
 
-/** The NIC refused a request because a peer's queue is full. Have each progress call try again. A
- *  program may sleep meanwhile: the descriptor wakes it now and then. */
+/** The NIC refused a request because a peer's queue is full. Has each progress call try again. A
+ *  program may sleep meanwhile: the descriptor wakes the program every 0.2 s. */
 static inline void uct_glex_iface_retry(uct_glex_iface_t *iface)
 {
     iface->retry = 1;
     iface->due = 1;
 }
 
-/** Resources came free: have progress look whether something waits for them */
+/** Resources came free: have progress try again the VCs that wait for resources */
 static inline void uct_glex_iface_recheck(uct_glex_iface_t *iface)
 {
     iface->recheck = 1;

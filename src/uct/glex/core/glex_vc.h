@@ -1,8 +1,8 @@
 /*
- * Virtual connection (VC): the protocol state between this interface and one peer, made at the
- * first communication in either direction and shared by all uct_ep's to that peer (paper 003,
- * section 5.1). It is freed when the interface closes, or earlier when it is over, nothing uses it
- * and a new VC takes its place in the table (glex_table.c).
+ * Virtual connection (VC): the protocol state between this interface and one peer. The first
+ * communication in either direction makes the VC, and all UCT endpoints to the peer share the VC
+ * (paper 003, section 5.1). A VC is freed when the interface closes. A VC that is over and unused
+ * is freed earlier, when a new VC takes its place in the table (glex_table.c).
  */
 #ifndef UCT_GLEX_VC_H
 #define UCT_GLEX_VC_H
@@ -15,19 +15,20 @@
 
 typedef struct uct_glex_er_tx uct_glex_er_tx_t;
 
-/* docs/protocol.md, section 4, has the diagram. The order matters: from ACCEPTING on the peer's
- * name of the VC is known, from PEER_CLOSED on the VC is over. */
+/* docs/protocol.md, section 4, has the diagram. The order matters: from ACCEPTING on, the peer's
+ * name of the VC is known. From PEER_CLOSED on, the VC is over. */
 enum uct_glex_vc_state {
     UCT_GLEX_VC_WAIT_MPQ,   /* new: waits for entries of our MPQ for the peer, then connects */
     UCT_GLEX_VC_CONNECTING, /* CONNECT was sent */
     UCT_GLEX_VC_ACCEPTING,  /* CONNECT was received: waits for entries of our MPQ, then accepts */
     UCT_GLEX_VC_OPEN,
-    UCT_GLEX_VC_PEER_CLOSED, /* the peer closed its interface: fails when it is used again */
+    UCT_GLEX_VC_PEER_CLOSED, /* the peer left: fails at the next send */
     UCT_GLEX_VC_FAILED
 };
 
-/* Most VCs of an interface. Ids have a generation above the index, by which late messages for an
- * earlier VC at that index, or for an earlier interface at this endpoint, are recognized. */
+/* Most VCs of an interface. An id has a generation above the index. The generation tells late
+ * messages for an earlier VC at the index, or for an earlier interface at this endpoint, from
+ * messages for this VC. */
 #define UCT_GLEX_VC_INDEX_BITS 20
 #define UCT_GLEX_VC_MAX        (1U << UCT_GLEX_VC_INDEX_BITS)
 #define UCT_GLEX_VC_INDEX_MASK (UCT_GLEX_VC_MAX - 1)
@@ -36,90 +37,85 @@ enum uct_glex_vc_state {
 enum uct_glex_lent {
     UCT_GLEX_LENT_NONE,
     UCT_GLEX_LENT_FIFO,
-    UCT_GLEX_LENT_RELEASED /* it sends no more through it, but not all has been delivered */
+    UCT_GLEX_LENT_RELEASED /* the peer sends nothing more through the FIFO, but messages in the FIFO
+                            * are not delivered yet */
 };
 
 struct uct_glex_vc {
-    /* All that a short message needs to be sent, and nearly all to be received, is in this line:
-     * with very many peers each line is out of the cache */
+    /* All fields for sending a short message, and most fields for receiving, are in this cache
+     * line. With very many peers, each further line is a cache miss. */
     uct_glex_er_tx_t *er_tx;    /* the FIFO that we borrowed, NULL: none */
     uct_glex_fifo_tx_t tx_fifo; /* counters persist from one FIFO to the next */
     uint16_t rx_seq;
     uint8_t state;             /* enum uct_glex_vc_state */
     uint8_t lent : 2;          /* enum uct_glex_lent */
-    uint8_t er_tx_mapped : 1;  /* er_tx has slots: we read our lender's credits where it
-                                            * publishes them, not in headers, which come late */
-    uint8_t er_rx_mapped : 1;  /* the same of the FIFO that we lent */
-    uct_glex_hdr_t tx;         /* header of the next message, but for type, id and length: our
-                                   * acknowledgement, the peer's name of the VC, the next sequence
-                                   * number, and all that we consumed and grant */
+    uint8_t er_tx_mapped : 1;  /* er_tx has slots: credits are read where the lender publishes them.
+                                * Headers come late. */
+    uint8_t er_rx_mapped : 1;  /* the FIFO that we lent has slots */
+    uct_glex_hdr_t tx;         /* header of the next message, without type, id and length: our
+                                * acknowledgement, the peer's name of the VC, the next sequence
+                                * number, and the totals that we consumed and grant */
     uint16_t advertised_limit; /* mp_limit of the last header */
-    uint16_t peer_hint;        /* the NIC's, glex_ext_peer_hint() */
-    uct_glex_fifo_count_t advertised; /* ER credits that were published last, or sent in a header */
+    uint16_t peer_hint;        /* from glex_ext_peer_hint() */
+    uct_glex_fifo_count_t advertised; /* ER credits published last, or sent in the last header */
     uint64_t peer;
     uct_glex_iface_t *iface;
 
-    uint32_t id;             /* our name: index | generation << UCT_GLEX_VC_INDEX_BITS; in
-                                   * the table once it is not 0 */
+    uint32_t id;             /* our name: index | generation << UCT_GLEX_VC_INDEX_BITS. Not 0: the
+                              * VC is in the table. */
     uint16_t num_blocked;    /* endpoints with pending requests */
-    uint16_t rx_fifo_index;  /* of the FIFO that we lent, in iface->er_rx[] */
+    uint16_t rx_fifo_index;  /* index in iface->er_rx[] of the FIFO that we lent */
     ucs_list_link_t rx;      /* messages that cannot be delivered yet, by sequence */
-    uct_glex_lease_t *lease; /* VC over: what the peer may still touch, or NULL */
+    uct_glex_lease_t *lease; /* VC over: the memory that the peer may still access, or NULL */
     uct_glex_credit_tx_t mp_tx;
     uct_glex_credit_rx_t mp_rx; /* window 0: no entries of our MPQ are set aside */
     uint16_t tx_peak;           /* credits after the last update */
-    uint16_t sr_count;          /* messages through SR until ER is asked for; 0: at once */
-    uint16_t rx_started;        /* messages of `rx`, from its head, whose data is here or is
-                                      * being fetched. Of a VC that is over: dropped ones that are
-                                      * still being fetched */
+    uint16_t sr_count;          /* messages through SR until a FIFO is requested; 0: at once */
+    uint16_t rx_started;        /* messages at the head of `rx` whose data is here or is being
+                                 * fetched. VC over: dropped messages whose Gets have not ended */
     uint16_t left_seq;          /* peer_left: sequence number after its last message */
     uint32_t peer_uuid;
     uint32_t peer_key;
-    uint64_t epoch;      /* of the NIC's connection, glex_ext_peer_epoch(); the VC ends with
-                                   * that. 0: the peer is on this host */
+    uint64_t epoch;      /* of the NIC's connection (glex_ext_peer_epoch()), which the VC does not
+                          * outlive. 0: the peer is on this host */
     uint32_t num_ops;    /* operations that exist */
     uint16_t watch_mark; /* sum of counters at the last look for dead peers */
-    uint16_t held[UCT_GLEX_SHARES]; /* operations that exist, by enum uct_glex_op_type,
-                                                 * but for those whose memory is kept only for the
-                                                 * peer of a VC that failed */
+    uint16_t held[UCT_GLEX_SHARES]; /* operations by enum uct_glex_op_type, without held operations
+                                     * (uct_glex_op_t.held) */
     uint16_t ctl;                   /* control flags to be sent */
     uint16_t released_index;        /* name of the FIFO to be sent in ER_RELEASED */
     uint8_t released_gen;
     int8_t status; /* UCS_OK, or why the VC is over: a ucs_status_t */
 
-    /* Flags, each with those who write it */
-    uint8_t er_requested : 1;  /* er, error: the peer was asked for a FIFO */
-    uint8_t er_backoff : 3;    /* er: refusals since we had one, at most
-                                             * UCT_GLEX_ER_MAX_BACKOFF */
+    /* Flags, each with the files or functions that write the flag */
+    uint8_t er_requested : 1;  /* er, error: a FIFO was requested from the peer */
+    uint8_t er_backoff : 3;    /* er: refusals since the last FIFO, UCT_GLEX_ER_MAX_BACKOFF at
+                                * most */
     uint8_t ring_due : 1;      /* er: the lender's event queue was full */
     uint8_t is_waiting : 1;    /* uct_glex_vc_wait(), uct_glex_vc_wait_end() */
     uint8_t scheduled : 1;     /* uct_glex_vc_schedule(); uct_glex_ctl_progress() */
     uint8_t ctl_inflight : 1;  /* ctl: a CTL or ACCEPT of ours is not acknowledged */
-    uint8_t want_grant : 1;    /* ctl: the peer asked for a FIFO */
+    uint8_t want_grant : 1;    /* ctl: the peer requested a FIFO */
     uint8_t connect_again : 1; /* ctl, error: our CONNECT was lost, the peer's came */
-    uint8_t peer_left : 1;     /* vc: the peer said so: it has closed when all that it
-                                             * sent is here */
+    uint8_t peer_left : 1;     /* vc: the peer's END arrived. The VC closes when the peer's messages
+                                * are here. */
     uint8_t peer_dead : 1;     /* vc: to be failed by progress */
-    uint8_t is_claimed : 1;    /* ctl: the peer touches no memory of ours for this VC
-                                             * any more */
-    uint8_t is_stale : 1;      /* vc: wait for the peer's messages no longer. Set by a
-                                             * look for dead peers that found the peer gone, dead or
-                                             * left and nothing new from it, or by an END that
-                                             * is not ORDERLY */
-    uint8_t has_refused : 1;   /* ep, vc: the peer refused its memory to one of eps */
-    uint8_t dirty : 1;         /* rma: puts that leave no trace here, since a flush */
+    uint8_t is_claimed : 1;    /* ctl: the peer does not access our memory for this VC any more */
+    uint8_t is_stale : 1;      /* vc: do not wait for the peer's messages any longer. Set by a look
+                                * for dead peers that finds the peer gone, dead or left and nothing
+                                * new from the peer. Also set by an END without ORDERLY. */
+    uint8_t has_refused : 1;   /* ep, vc: the peer refused an endpoint of `eps` access to memory */
+    uint8_t dirty : 1;         /* rma: puts without an operation were posted since the last flush */
     uint8_t probing : 1;       /* op: a probe waits for the peer */
     uint8_t check_pending : 1; /* ep, ctl: an ep_check's CTL is not acknowledged */
     uint8_t is_remote : 1;     /* uct_glex_vc_new(): the peer is on another host */
     uint8_t resume_due : 1;    /* ep, ctl: the NIC refused pending requests */
-    uint8_t is_lossy : 1;      /* ctl: the peer left, and some of our messages were
-                                             * not delivered to it */
+    uint8_t is_lossy : 1;      /* ctl: the peer left without delivering all our messages */
 
     ucs_list_link_t eps;     /* uct_glex_ep_t.list */
-    ucs_list_link_t wait;    /* while is_waiting: for MPQ entries in iface->mpq.wait, or, when
-                                   * the VC is open, for a receive buffer in iface->sr.rx_wait. When
-                                   * the VC is over: in iface->vc_table.over, or .unused once
-                                   * another VC has its place */
+    ucs_list_link_t wait;    /* while is_waiting: in iface->mpq.wait (for MPQ entries) or, if the VC
+                              * is open, in iface->sr.rx_wait (for a receive buffer). VC over: in
+                              * iface->vc_table.over, or .unused once another VC has the place */
     ucs_queue_head_t tx_ops; /* operations in the order of posting, for flush */
     ucs_queue_elem_t active; /* in iface->active or iface->blocked while scheduled */
 };
@@ -127,16 +123,16 @@ struct uct_glex_vc {
 _Static_assert(offsetof(struct uct_glex_vc, iface) == 56, "what a short message needs is one line");
 _Static_assert(sizeof(struct uct_glex_vc) <= 208, "there are as many as peers");
 
-/* The VC of endpoints that did not communicate yet: without credits */
+/* The VC of endpoints that have not communicated yet. It has no credits. */
 extern uct_glex_vc_t uct_glex_no_vc;
 
-/** The VC of the interface `uuid` at a peer's address. If there is none, one is made that
- *  connects: what is to be sent waits until it is open. */
+/** Finds the VC of the interface `uuid` at a peer's address. Without a VC, or if the VC has failed,
+ *  makes a new VC, which connects. Messages wait until the VC is open. */
 ucs_status_t uct_glex_vc_get(uct_glex_iface_t *iface, uint64_t peer, uint32_t uuid,
                              uct_glex_vc_t **vc_p);
 
-/** In the place of the sequence number of a CONNECT, by which we know it if it fails. Two VCs of
- *  one peer differ in it, but for one pair in 65,536. */
+/** The mark in the sequence number of a CONNECT. An error report contains the mark and so names the
+ *  VC. Two VCs of one peer have the same mark with a probability of 1 in 65,536. */
 static inline uint16_t uct_glex_vc_mark(const uct_glex_vc_t *vc)
 {
     return vc->id ^ (vc->id >> 16);
@@ -158,26 +154,28 @@ static inline uct_glex_vc_t *uct_glex_vc_by_id(const uct_glex_iface_t *iface, ui
 /** Free a VC and all its resources; only when the interface closes */
 void uct_glex_vc_destroy(uct_glex_vc_t *vc);
 
-/** Free the VCs whose places were given to others. No function that uses one may be active. */
+/** Free the VCs whose places have new VCs. The caller must not be inside a function that uses such
+ *  a VC. */
 void uct_glex_vc_free_unused(uct_glex_iface_t *iface);
 
-/** The peer connected: accept as soon as it can have entries of our MPQ */
+/** The peer connected: accept as soon as entries of our MPQ can be set aside for the peer */
 void uct_glex_vc_accept(uct_glex_vc_t *vc);
 
-/** The peer says that it leaves. `is_orderly`: after its messages before `last_seq`. Progress
- *  closes the VC when those have come. No error until somebody wants to send to the peer. */
+/** The peer's END arrived. `is_orderly`: progress closes the VC after the peer's messages before
+ *  `last_seq`. Otherwise progress does not wait for missing messages. No error until a program
+ *  sends to the peer. */
 void uct_glex_vc_peer_leaves(uct_glex_vc_t *vc, uint16_t last_seq, int is_orderly);
 
-/** The peer left: close the VC if all that it sent is here. Returns 0 if it is not. */
+/** The peer left: close the VC if all its messages are here. Returns 0 if messages are missing. */
 int uct_glex_vc_close_left(uct_glex_vc_t *vc);
 
-/** Whether nothing is sent or received any more: the last two states */
+/** Whether the VC is over: the last two states */
 static inline int uct_glex_vc_is_over(const uct_glex_vc_t *vc)
 {
     return vc->state >= UCT_GLEX_VC_PEER_CLOSED;
 }
 
-/** Whether memory of the NIC is mapped between us and the peer; else all goes by requests */
+/** Whether both sides can map memory of the NIC. If not, all data goes by requests. */
 static inline int uct_glex_vc_is_mapped(const uct_glex_vc_t *vc)
 {
     return !vc->is_remote && (vc->iface->md->ext_attr.caps & GLEX_EXT_CAP_MAP);
@@ -209,8 +207,8 @@ static inline void uct_glex_vc_wait(uct_glex_vc_t *vc, ucs_list_link_t *list)
     }
 }
 
-/** The VC's peer has no room, or does not answer: have the next progress call try again. In
- *  contrast to uct_glex_vc_schedule() the program may sleep until then. */
+/** The VC's peer has no room, or does not answer: have the next progress call try again. After this
+ *  call, unlike after uct_glex_vc_schedule(), the program may sleep. */
 static inline void uct_glex_vc_block(uct_glex_vc_t *vc)
 {
     if (!vc->scheduled) {
@@ -240,38 +238,39 @@ static inline void uct_glex_ctl_post(uct_glex_vc_t *vc, unsigned flags)
 static inline void uct_glex_ctl_acked(uct_glex_vc_t *vc)
 {
     vc->ctl_inflight = 0;
-    vc->check_pending = vc->check_pending && (vc->ctl != 0); /* its CTL was not sent before */
-    uct_glex_vc_schedule(vc);                                /* send what had to wait for it */
+    vc->check_pending = vc->check_pending && (vc->ctl != 0); /* flags are left, so the CTL of the
+                                                              * check was not sent yet */
+    uct_glex_vc_schedule(vc);                                /* send the flags that waited */
 }
 
-/** The peer is not there any more: have progress fail the VC, where error handlers may be called,
- *  when all that the peer sent has been handled */
+/** The peer is gone: have progress fail the VC after handling the peer's messages. Only progress
+ *  may call error handlers. */
 void uct_glex_vc_dead(uct_glex_vc_t *vc);
 
 /** Whether a VC whose peer is dead can fail now */
 int uct_glex_vc_is_drained(uct_glex_vc_t *vc);
 
-/** Check the peers of the next `count` VCs in turn, at most of all: whether those live for which
- *  something waits */
+/** Check whether the peers of the next `count` VCs live. VCs that nothing waits for are skipped.
+ *  Begins leases that could not begin before, because memory was short. */
 void uct_glex_vc_watch(uct_glex_iface_t *iface, unsigned count);
 
-/** The peer is gone or broke the protocol: fail all that was posted and all endpoints */
+/** The peer is gone or broke the protocol: fail all operations, pending requests and endpoints of
+ *  the VC */
 void uct_glex_vc_fail(uct_glex_vc_t *vc, ucs_status_t status);
 
-/** Fail those endpoints alone to which the peer refused its memory, if there are any */
+/** Fail the endpoints whose access to memory the peer refused. The VC and other endpoints go on. */
 void uct_glex_vc_fail_refused(uct_glex_vc_t *vc);
 
-/** Requests of the VC's endpoints that are pending can be tried again */
+/** Have progress try the pending requests of the VC's endpoints again */
 void uct_glex_vc_resume(uct_glex_vc_t *vc);
 
 /** Have the arbiter try the VC's pending requests */
 void uct_glex_vc_schedule_pending(uct_glex_vc_t *vc);
 
-/** Whether the peer's credits, also those only published, allow a message of any length up to
- *  max_bcopy now */
+/** Whether the peer's credits, including published credits, allow a message of max_bcopy now */
 int uct_glex_vc_has_credits(uct_glex_vc_t *vc);
 
-/** The peer's address for requests, with a hint by which the NIC finds it without a search */
+/** The peer's address for requests. The hint in the address saves the NIC a search. */
 static UCS_F_ALWAYS_INLINE glex_ep_addr_t uct_glex_vc_dest(const uct_glex_vc_t *vc)
 {
     return (glex_ep_addr_t){.v = vc->peer | ((uint64_t)vc->peer_hint << 16)};
@@ -280,7 +279,7 @@ static UCS_F_ALWAYS_INLINE glex_ep_addr_t uct_glex_vc_dest(const uct_glex_vc_t *
 /** CONNECT was answered or was accepted: the VC is open */
 void uct_glex_vc_open(uct_glex_vc_t *vc);
 
-/** A header with the VC's counters was sent, and with it the acknowledgement */
+/** A header with the VC's counters and the acknowledgement was sent */
 static inline void uct_glex_vc_advertised(uct_glex_vc_t *vc)
 {
     vc->advertised_limit = vc->tx.credits.word >> 16;
@@ -298,7 +297,7 @@ static inline void uct_glex_vc_tell_limit(uct_glex_vc_t *vc)
     vc->tx.credits.mp_limit = uct_glex_credit_limit(&vc->mp_rx);
 }
 
-/** The first word of the next message's header; `flags`: more than the acknowledgement */
+/** The first word of the next message's header. `flags`: flags beside ACK */
 static inline uint64_t uct_glex_vc_hdr_word(const uct_glex_vc_t *vc, unsigned type, uint8_t am_id,
                                             unsigned flags)
 {
