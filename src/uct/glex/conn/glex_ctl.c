@@ -15,7 +15,7 @@ typedef struct uct_glex_ctl_msg {
     uct_glex_ctl_t ctl;
 } uct_glex_ctl_msg_t;
 
-/* It returns all credits that are owed: uct_glex_vc_advertised(), when it was sent */
+/* The header returns all owed credits. After sending, the caller calls uct_glex_vc_advertised(). */
 static void uct_glex_ctl_fill_hdr(const uct_glex_vc_t *vc, uct_glex_hdr_t *hdr, unsigned type)
 {
     hdr->word = uct_glex_vc_hdr_word(vc, type, 0, 0);
@@ -48,7 +48,7 @@ static void uct_glex_ctl_fill(uct_glex_vc_t *vc, uct_glex_ctl_msg_t *msg, unsign
     }
 }
 
-/* The control flags to send now. If the peer asked for a FIFO they grant or refuse one. */
+/* The control flags to send now. If the peer requested a FIFO, the flags grant or refuse a FIFO. */
 static unsigned uct_glex_ctl_take_flags(uct_glex_vc_t *vc)
 {
     if (vc->want_grant) {
@@ -79,7 +79,8 @@ static ucs_status_t uct_glex_ctl_send_open(uct_glex_vc_t *vc, unsigned type, uns
     return status;
 }
 
-/* Other flags than the request for a FIFO wait for a CTL, which is not lost */
+/* A CONNECT may be lost. So only the request for a FIFO goes with the CONNECT, and other flags wait
+ * for a CTL. */
 static ucs_status_t uct_glex_ctl_connect(uct_glex_vc_t *vc)
 {
     ucs_status_t status;
@@ -127,11 +128,11 @@ static ucs_status_t uct_glex_ctl_send_ack(uct_glex_vc_t *vc)
     return status;
 }
 
-/* Send a CTL, or an ACK, if there is something that no other message took along */
+/* Send a CTL if flags are due, else an ACK if no other message carried the acknowledgement */
 static ucs_status_t uct_glex_ctl_send_due(uct_glex_vc_t *vc)
 {
     if ((vc->ctl & UCT_GLEX_CTL_CREDIT) && vc->er_rx_mapped && !uct_glex_er_is_wanted(vc)) {
-        vc->ctl &= ~UCT_GLEX_CTL_CREDIT; /* the sender woke up, and reads its credits itself */
+        vc->ctl &= ~UCT_GLEX_CTL_CREDIT; /* the sender is awake, and reads the published credits */
     }
     if (uct_glex_credit_must_tell(&vc->mp_rx, vc->advertised_limit) || uct_glex_er_must_tell(vc)) {
         vc->ctl |= UCT_GLEX_CTL_CREDIT;
@@ -151,8 +152,8 @@ static ucs_status_t uct_glex_ctl_ring(uct_glex_vc_t *vc)
     return vc->ring_due ? UCS_ERR_NO_RESOURCE : UCS_OK;
 }
 
-/* Whether the peer of an open VC is there for a probe: on this host it is, by the NIC's word, else
- * when it has answered all that it was asked */
+/* Whether a probe of an open VC may end. The peer on this host lives, because the NIC says so. A
+ * peer on another host lives if it has answered all CTLs. */
 static int uct_glex_ctl_is_answered(const uct_glex_vc_t *vc)
 {
     return !vc->is_remote || ((vc->ctl == 0) && !vc->ctl_inflight);
@@ -230,7 +231,7 @@ void uct_glex_ctl_retry_blocked(uct_glex_iface_t *iface)
 
 unsigned uct_glex_ctl_progress(uct_glex_iface_t *iface)
 {
-    const void *end = iface->active.ptail; /* those that are scheduled meanwhile come later */
+    const void *end = iface->active.ptail; /* the next call serves VCs scheduled meanwhile */
     unsigned count = 0, left = UCT_GLEX_SLICE;
     ucs_status_t status;
     uct_glex_vc_t *vc;
@@ -252,7 +253,7 @@ unsigned uct_glex_ctl_progress(uct_glex_iface_t *iface)
     return count;
 }
 
-/* What any control message may say */
+/* Handle the flags of CONNECT, ACCEPT and CTL */
 static void uct_glex_ctl_process(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl)
 {
     if (ctl->flags & UCT_GLEX_CTL_ER_RELEASED) {
@@ -262,7 +263,7 @@ static void uct_glex_ctl_process(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl)
         vc->want_grant = 1;
         uct_glex_vc_schedule(vc);
     }
-    /* A REVOKE beside a GRANT is of the FIFO just granted */
+    /* A REVOKE beside a GRANT revokes the FIFO just granted */
     if (ctl->flags & UCT_GLEX_CTL_ER_GRANT) {
         uct_glex_er_granted(vc, ctl);
     }
@@ -274,8 +275,8 @@ static void uct_glex_ctl_process(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl)
     }
 }
 
-/* Copy a control message before it is checked, because its sender can still change it in the queue.
- * Returns 0 if it is malformed or of another version. */
+/* Copy a control message, then check the copy: the sender can still change the message in the
+ * queue. Returns 0 if the message is malformed or of another version. */
 static int uct_glex_ctl_take(const uct_glex_hdr_t *hdr, unsigned length, uint64_t src, void *body,
                              size_t size)
 {
@@ -303,10 +304,10 @@ static void uct_glex_ctl_open(uct_glex_vc_t *vc, const uct_glex_hdr_t *hdr,
     vc->tx.vc_id = ctl->vc_id;
     vc->peer_key = ctl->key;
     vc->peer_uuid = ctl->src_uuid;
-    /* Not assigned: a later message with a higher limit may have overtaken this one */
+    /* Update, not assign: a later message with a higher limit may have overtaken this message */
     uct_glex_credit_update(&vc->mp_tx, hdr->credits.mp_limit);
     vc->tx_peak = uct_glex_credit_avail(&vc->mp_tx);
-    uct_glex_vc_schedule(vc); /* send what could not be sent before it was open */
+    uct_glex_vc_schedule(vc); /* send the messages that waited for the VC to open */
 }
 
 /* ---- END ---- */
@@ -344,9 +345,10 @@ void uct_glex_ctl_refuse(uct_glex_iface_t *iface, const uct_glex_refusal_t *refu
         }
     }
     if (iface->num_refusals == UCT_GLEX_MAX_REFUSALS) {
-        uct_glex_ctl_progress_refusals(iface); /* sends those whose target has room */
+        uct_glex_ctl_progress_refusals(iface); /* sends refusals whose target has room */
     }
-    if (iface->num_refusals < UCT_GLEX_MAX_REFUSALS) { /* else the peer's next message asks again */
+    if (iface->num_refusals < UCT_GLEX_MAX_REFUSALS) { /* if the table is full, the peer's next
+                                                        * message causes a refusal */
         iface->refusals[iface->num_refusals++] = *refusal;
         uct_glex_iface_recheck(iface);
     }
@@ -361,14 +363,14 @@ void uct_glex_ctl_progress_refusals(uct_glex_iface_t *iface)
     for (i = 0; i < num; ++i) {
         refusal = iface->refusals[i];
         if (uct_glex_ctl_send_refusal(iface, &refusal) == UCS_ERR_NO_RESOURCE) {
-            iface->refusals[iface->num_refusals++] = refusal; /* at most as many as before */
+            iface->refusals[iface->num_refusals++] = refusal; /* at most `num` entries */
             uct_glex_iface_retry(iface);
         }
     }
 }
 
-/* Whether an END means the VC. Our name of it is used first, if the peer knew it; else the peer's
- * name; else the interface that a CONNECT was for. */
+/* Whether an END is for this VC. `id`, our name of the VC, decides if the peer knows our name. Then
+ * the peer's name decides. An END without names refuses a CONNECT, and the interface decides. */
 static int uct_glex_ctl_is_end_of(const uct_glex_vc_t *vc, uint32_t id, const uct_glex_end_t *end)
 {
     if (id == vc->id) {
@@ -382,7 +384,7 @@ static int uct_glex_ctl_is_end_of(const uct_glex_vc_t *vc, uint32_t id, const uc
            (vc->peer_uuid != end->src_uuid);
 }
 
-/* The VC that an END means, or NULL */
+/* The VC that an END is for, or NULL */
 static uct_glex_vc_t *uct_glex_ctl_end_vc(uct_glex_iface_t *iface, uint64_t src, uint32_t id,
                                           const uct_glex_end_t *end)
 {
@@ -435,8 +437,8 @@ void uct_glex_ctl_recv_end(uct_glex_iface_t *iface, uint64_t src, const uct_glex
 
 /* ---- CONNECT, ACCEPT, CTL ---- */
 
-/* Take a CONNECT into the VC that it is for: a new one, one that waits to connect, or one that has
- * sent a CONNECT itself. In other states it is ignored. */
+/* Take a CONNECT into its VC: a new VC, a VC that waits to connect, or a VC that has sent a
+ * CONNECT. In other states the CONNECT is ignored. */
 static void uct_glex_ctl_take_connect(uct_glex_vc_t *vc, const uct_glex_hdr_t *hdr,
                                       const uct_glex_ctl_t *ctl)
 {
@@ -456,11 +458,11 @@ static void uct_glex_ctl_take_connect(uct_glex_vc_t *vc, const uct_glex_hdr_t *h
     }
     uct_glex_ctl_process(vc, ctl);
     uct_glex_vc_resume(vc);
-    uct_glex_rx_advance(vc); /* what overtook the CONNECT */
+    uct_glex_rx_advance(vc); /* messages that overtook the CONNECT */
 }
 
-/* Whether a CONNECT shows that the peer gave up the VC that we know: it has a new name for the VC,
- * or says that the VC which our CONNECT was for has failed. */
+/* Whether a CONNECT shows that the peer gave up the VC: the CONNECT has a new name for the VC, or
+ * names the VC as failed (gone_id). */
 static int uct_glex_ctl_is_anew(const uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl)
 {
     switch (vc->state) {
@@ -475,8 +477,8 @@ static int uct_glex_ctl_is_anew(const uct_glex_vc_t *vc, const uct_glex_ctl_t *c
     }
 }
 
-/* A CONNECT says that its sender has the address now, so each interface that had it before is
- * closed. Nothing that a local endpoint was made for says so: its address may be out of date. */
+/* The sender of a CONNECT has the address now, so the earlier interfaces at the address are closed.
+ * The address of a local UCT endpoint does not prove this, because it may be out of date. */
 static void uct_glex_ctl_end_earlier(uct_glex_iface_t *iface, uint64_t src, uint32_t uuid)
 {
     uct_glex_vc_t *vc = uct_glex_table_newest(iface, src);
@@ -506,10 +508,10 @@ void uct_glex_ctl_recv_connect(uct_glex_iface_t *iface, uint64_t src, const uct_
     uct_glex_ctl_end_earlier(iface, src, ctl.src_uuid);
     vc = uct_glex_vc_find(iface, src, ctl.src_uuid);
     if ((vc != NULL) && uct_glex_ctl_is_anew(vc, &ctl)) {
-        uct_glex_vc_fail(vc, UCS_ERR_ENDPOINT_TIMEOUT); /* the peer gave it up: begin a new one */
+        uct_glex_vc_fail(vc, UCS_ERR_ENDPOINT_TIMEOUT); /* the peer gave up the VC */
     }
     if (uct_glex_vc_get(iface, src, ctl.src_uuid, &vc) != UCS_OK) { /* logged */
-        /* By its name, or the peer's VC waits for ever */
+        /* With the peer's name of the VC, or the peer's VC waits for ever */
         uct_glex_ctl_refuse(iface, &(uct_glex_refusal_t){.dest = src, .peer_id = ctl.vc_id});
         return;
     }
@@ -521,7 +523,7 @@ void uct_glex_ctl_recv(uct_glex_vc_t *vc, const uct_glex_hdr_t *hdr, unsigned le
     uct_glex_ctl_t ctl;
 
     if (uct_glex_hdr_type(hdr->word) == UCT_GLEX_MP_ACK) {
-        return; /* its header has been handled */
+        return; /* the caller has handled the header */
     }
     if (!uct_glex_ctl_take(hdr, length, vc->peer, &ctl, sizeof(ctl))) {
         return;
@@ -545,5 +547,5 @@ void uct_glex_ctl_recv(uct_glex_vc_t *vc, const uct_glex_hdr_t *hdr, unsigned le
     uct_glex_vc_schedule(vc);
     uct_glex_ctl_process(vc, &ctl);
     uct_glex_vc_resume(vc);
-    uct_glex_rx_advance(vc); /* what overtook the ACCEPT */
+    uct_glex_rx_advance(vc); /* messages that overtook the ACCEPT */
 }

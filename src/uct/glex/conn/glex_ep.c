@@ -90,7 +90,7 @@ ucs_status_t uct_glex_ep_not_ready(uct_glex_ep_t *ep)
     case UCT_GLEX_VC_FAILED:
         return ep->vc->status;
     case UCT_GLEX_VC_PEER_CLOSED:
-        uct_glex_vc_dead(ep->vc); /* nobody needed the peer until now */
+        uct_glex_vc_dead(ep->vc); /* the first request since the peer left */
         break;
     case UCT_GLEX_VC_OPEN:
         if (uct_glex_vc_has_credits(ep->vc)) {
@@ -116,8 +116,8 @@ static int uct_glex_ep_can_use_sr(const uct_glex_ep_t *ep)
 
 /* ---- active messages ---- */
 
-/* A message that lies in msg->data. If the FIFO is full the message waits for it: that is faster
- * than to change to SR. */
+/* Send the message in msg->data. If the FIFO is full, the message waits for the FIFO, because
+ * changing to SR is slower. */
 static ucs_status_t uct_glex_ep_short(uct_glex_ep_t *ep, uint8_t id, uct_glex_sr_msg_t *msg,
                                       unsigned length)
 {
@@ -138,8 +138,8 @@ static ucs_status_t uct_glex_ep_short(uct_glex_ep_t *ep, uint8_t id, uct_glex_sr
     return (status != UCS_ERR_NO_RESOURCE) ? status : uct_glex_ep_not_ready(ep);
 }
 
-/* What uct_glex_ep_am_short() does not handle itself: no VC or not open, pending requests, a FIFO
- * that is not mapped, data too long for a slot, a NIC without glex_ext_post_mp() */
+/* The slow path of uct_glex_ep_am_short(): no VC, a VC that is not open, pending requests, a FIFO
+ * that is not mapped, data too long for a slot, or a NIC without glex_ext_post_mp() */
 static UCS_F_NOINLINE ucs_status_t uct_glex_ep_am_short_slow(uct_ep_h tl_ep, uint8_t id,
                                                              uint64_t header, const void *payload,
                                                              unsigned length)
@@ -154,7 +154,7 @@ static UCS_F_NOINLINE ucs_status_t uct_glex_ep_am_short_slow(uct_ep_h tl_ep, uin
                              sizeof(header) + length);
 }
 
-/* Nearly all messages take this path, which calls nothing but the NIC, at the end */
+/* Most messages take the fast path here. The fast path calls only the NIC, at its end. */
 ucs_status_t uct_glex_ep_am_short(uct_ep_h tl_ep, uint8_t id, uint64_t header, const void *payload,
                                   unsigned length)
 {
@@ -177,7 +177,7 @@ ucs_status_t uct_glex_ep_am_short(uct_ep_h tl_ep, uint8_t id, uint64_t header, c
         return uct_glex_ep_am_short_slow(tl_ep, id, header, payload, length);
     }
     UCT_TL_EP_STAT_OP_IF_SUCCESS(status, &ep->super, AM, SHORT, sizeof(header) + length);
-    /* A full FIFO is waited for: that is faster than to change to SR */
+    /* If the FIFO is full, the message waits for the FIFO, because changing to SR is slower */
     return ucs_likely(status != UCS_ERR_NO_RESOURCE) ? status : uct_glex_ep_not_ready(ep);
 #else
     return uct_glex_ep_am_short_slow(tl_ep, id, header, payload, length);
@@ -206,15 +206,15 @@ static UCS_F_ALWAYS_INLINE int uct_glex_ep_can_bcopy_er(const uct_glex_ep_t *ep)
     return ucs_likely((er != NULL) && !ep->blocked) && ucs_likely(er->bcopy_units > 0);
 }
 
-/* Whether the VC connects to a peer on another host. What the NIC knows may then be of an earlier
- * peer at that address; if this one is gone, CONNECT fails. */
+/* Whether the VC is connecting to a peer on another host. The NIC's knowledge may then be about an
+ * earlier peer at the address. If this peer is gone, CONNECT fails. */
 static int uct_glex_ep_connects_far(const uct_glex_vc_t *vc)
 {
     return vc->is_remote && (vc->state < UCT_GLEX_VC_OPEN);
 }
 
-/* UCT_SEND_FLAG_PEER_CHECK: a message that begins an exchange is not for a peer that the NIC
- * knows to be gone. Progress fails it. */
+/* UCT_SEND_FLAG_PEER_CHECK: a message that begins an exchange must not go to a peer that is gone.
+ * Asks the NIC whether the peer is gone, and has progress fail the VC. */
 static void uct_glex_ep_check_receiver(uct_glex_vc_t *vc)
 {
     if ((vc->state != UCT_GLEX_VC_PEER_CLOSED) && !uct_glex_ep_connects_far(vc) &&
@@ -223,8 +223,8 @@ static void uct_glex_ep_check_receiver(uct_glex_vc_t *vc)
     }
 }
 
-/* Neither channel can be used now (no VC, not open, pending requests, or SR is not configured), or
- * the peer is to be checked first */
+/* The slow path of uct_glex_ep_am_bcopy(): both channels are unusable now (no VC, not open, pending
+ * requests, or SR is not configured), or the peer must be checked first */
 static UCS_F_NOINLINE ssize_t uct_glex_ep_am_bcopy_slow(uct_glex_ep_t *ep, uint8_t id,
                                                         uct_pack_callback_t pack_cb, void *arg,
                                                         unsigned flags)
@@ -299,8 +299,8 @@ ucs_status_t uct_glex_ep_am_zcopy(uct_ep_h tl_ep, uint8_t id, const void *header
 /* ---- pending ---- */
 
 /* Move the endpoint in the list of its VC. Endpoints with pending requests come first, so
- * uct_glex_vc_resume() stops at the first endpoint without. Among them the moved endpoint is the
- * last: the VC serves the others before it. */
+ * uct_glex_vc_schedule_pending() stops at the first endpoint without requests. The moved endpoint
+ * becomes the last endpoint with requests, so the VC serves the other endpoints first. */
 static void uct_glex_ep_requeue(uct_glex_ep_t *ep)
 {
     uct_glex_vc_t *vc = ep->vc;
@@ -308,7 +308,7 @@ static void uct_glex_ep_requeue(uct_glex_ep_t *ep)
     unsigned i;
 
     if (vc->state == UCT_GLEX_VC_FAILED) {
-        return; /* uct_glex_vc_fail() has the endpoint in a list of its own */
+        return; /* the endpoint is in the list `told` of uct_glex_vc_fail() */
     }
     ucs_list_del(&ep->list);
     if (ep->num_pending == 0) {
@@ -330,10 +330,11 @@ ucs_status_t uct_glex_ep_pending_add(uct_ep_h tl_ep, uct_pending_req_t *req, uns
         return status;
     }
     if (ep->vc->state == UCT_GLEX_VC_FAILED) {
-        return UCS_ERR_BUSY; /* the caller tries the operation again, which returns the error */
+        return UCS_ERR_BUSY; /* the caller tries the operation again, and the operation returns the
+                              * error */
     }
-    /* Otherwise never BUSY: resources only change in progress. The operation would be refused
-     * again, and UCP would repeat it for ever without calling progress. */
+    /* Otherwise never BUSY. Resources change only in progress, so the operation would be refused
+     * again. UCP would repeat the operation for ever without calling progress. */
     if (ep->num_pending++ == 0) {
         ++ep->vc->num_blocked;
         uct_glex_ep_requeue(ep);
@@ -368,7 +369,7 @@ ucs_arbiter_cb_result_t uct_glex_ep_process_pending(ucs_arbiter_t *arbiter,
     ucs_status_t status;
 
     if ((*left)-- == 0) {
-        return UCS_ARBITER_CB_RESULT_STOP; /* the next progress call begins with this one */
+        return UCS_ARBITER_CB_RESULT_STOP; /* the next progress call begins with this request */
     }
     ep->blocked = ep->is_cancelled; /* this request is the next in order */
     ep->needs_peer = 0;
@@ -376,7 +377,7 @@ ucs_arbiter_cb_result_t uct_glex_ep_process_pending(ucs_arbiter_t *arbiter,
     status = req->func(req);
     iface->dispatching = NULL;
     if (status == UCS_OK) {
-        uct_glex_ep_pending_done(ep); /* does not read the request, which may have been freed */
+        uct_glex_ep_pending_done(ep); /* does not read the request: it may have been freed */
         return UCS_ARBITER_CB_RESULT_REMOVE_ELEM;
     }
     ep->blocked = 1;
@@ -384,12 +385,12 @@ ucs_arbiter_cb_result_t uct_glex_ep_process_pending(ucs_arbiter_t *arbiter,
         return UCS_ARBITER_CB_RESULT_NEXT_GROUP;
     }
     if (!ep->needs_peer) {
-        /* The peer's queue is full, or buffers are in use, perhaps those that a peer must read
-         * first. The program may sleep meanwhile. */
+        /* The peer's queue is full, or buffers are in use, perhaps until a peer has read them. The
+         * program may sleep meanwhile. */
         ep->vc->resume_due = 1;
         uct_glex_vc_block(ep->vc);
     }
-    return UCS_ARBITER_CB_RESULT_DESCHED_GROUP; /* uct_glex_vc_resume() schedules it again */
+    return UCS_ARBITER_CB_RESULT_DESCHED_GROUP; /* uct_glex_vc_resume() schedules the group again */
 }
 
 static ucs_arbiter_cb_result_t uct_glex_ep_purge_cb(ucs_arbiter_t *arbiter,
@@ -434,8 +435,8 @@ static ucs_arbiter_cb_result_t uct_glex_ep_end_pending_cb(ucs_arbiter_t *arbiter
     return UCS_ARBITER_CB_RESULT_NEXT_GROUP; /* kept */
 }
 
-/* Pending requests, tried again, end with the error. That must be done before the error handler is
- * called, which purges them: UCP 1.13 aborts the program if a REPLY is among those. */
+/* Try the pending requests again. The requests then end with the error. The error handler, which is
+ * called next, purges pending requests, and UCP 1.13 aborts the program if a REPLY is purged. */
 static void uct_glex_ep_end_pending(uct_glex_ep_t *ep)
 {
     uct_glex_iface_t *iface = ucs_derived_of(ep->super.super.iface, uct_glex_iface_t);
@@ -457,7 +458,7 @@ void uct_glex_ep_failed(uct_glex_ep_t *ep, ucs_status_t status, const char *why)
 
     ep->is_refused = 0;
     if (ep->is_failed) {
-        return; /* alone, before its VC */
+        return; /* the endpoint failed before its VC */
     }
     ep->is_failed = 1;
     uct_glex_ep_end_pending(ep);
@@ -466,7 +467,8 @@ void uct_glex_ep_failed(uct_glex_ep_t *ep, ucs_status_t status, const char *why)
     ucs_log(level, "glex: endpoint 0x%" PRIx64 " %s: %s", peer, why, ucs_status_string(status));
 }
 
-/* Of a peer on another host the NIC may not know yet that it is gone: it has to answer */
+/* The NIC may not know yet that a peer on another host is gone. So the probe waits until the peer
+ * has acknowledged a CTL. */
 ucs_status_t uct_glex_ep_probe(uct_glex_ep_t *ep)
 {
     uct_glex_vc_t *vc = ep->vc;
@@ -483,13 +485,14 @@ ucs_status_t uct_glex_ep_probe(uct_glex_ep_t *ep)
     if (is_there) {
         uct_glex_ctl_post(vc, UCT_GLEX_CTL_CREDIT);
     } else if (vc->state >= UCT_GLEX_VC_OPEN) {
-        uct_glex_vc_dead(vc); /* does nothing if it failed */
+        uct_glex_vc_dead(vc); /* does nothing if the VC has failed */
     }
     return UCS_OK;
 }
 
-/* The NIC may not know yet that a peer on another host is gone: it has to acknowledge a CTL. No
- * flush waits for that. If the peer leaves before, the VC fails when its operations have ended. */
+/* The NIC may not know yet that a peer on another host is gone. So the peer must acknowledge a CTL.
+ * No flush waits for the acknowledgement. If the peer leaves before, the VC fails when its
+ * operations have ended. */
 static void uct_glex_ep_check_remote(uct_glex_vc_t *vc)
 {
     if (vc->is_remote && (vc->state == UCT_GLEX_VC_OPEN) && !vc->check_pending) {
@@ -498,8 +501,8 @@ static void uct_glex_ep_check_remote(uct_glex_vc_t *vc)
     }
 }
 
-/* A peer on another host to which nothing was sent gets no CTL: that would connect, and some
- * programs check every peer that they could ever talk to. */
+/* Does not connect to a peer on another host, and sends no CTL before the VC is open. Some programs
+ * check every possible peer, and would connect to every peer. */
 ucs_status_t uct_glex_ep_check(uct_ep_h tl_ep, unsigned flags, uct_completion_t *comp)
 {
     uct_glex_ep_t *ep = ucs_derived_of(tl_ep, uct_glex_ep_t);
@@ -519,9 +522,9 @@ ucs_status_t uct_glex_ep_check(uct_ep_h tl_ep, unsigned flags, uct_completion_t 
         uct_glex_ep_check_remote(ep->vc);
         return UCS_OK;
     }
-    status = uct_glex_ep_make_vc(ep); /* progress calls the error handlers of a VC */
+    status = uct_glex_ep_make_vc(ep); /* only a VC can fail: progress calls its error handlers */
     if (status == UCS_OK) {
-        uct_glex_vc_dead(ep->vc); /* does nothing if it failed */
+        uct_glex_vc_dead(ep->vc); /* does nothing if the VC has failed */
     }
     return status;
 }

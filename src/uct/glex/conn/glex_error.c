@@ -1,5 +1,5 @@
 /*
- * Requests that the NIC took and that failed, and peers that fail without a word.
+ * Requests that failed after posting, and the check for dead peers.
  */
 #include "conn/glex_ctl.h"
 #include "conn/glex_table.h"
@@ -8,14 +8,14 @@
 #include "core/glex_vc.h"
 #include "chan/glex_op.h"
 
-/* In this time an eighth of the peers are checked whether they live, of few peers 16. So all are
- * checked in about a second. */
+/* In this time an eighth of the peers is checked, but at least 16 peers. So a check of all peers
+ * takes about a second. */
 #define UCT_GLEX_WATCH_MS    100
 #define UCT_GLEX_WATCH_BATCH 16u
 
-/* Our CONNECT found the peer's MPQ full, because more connected at once than its reserve holds.
- * Nothing else was lost: send it again. If we asked for a FIFO the request may have gone with
- * it, so uct_glex_er_connect() asks again. */
+/* Our CONNECT found the peer's MPQ full, because more peers connected at once than its reserve
+ * holds. Only the CONNECT was lost, so send it again. The CONNECT may have contained our request
+ * for a FIFO, so uct_glex_er_connect() requests a FIFO again. */
 static void uct_glex_error_connect_lost(uct_glex_vc_t *vc)
 {
     if (vc->er_requested) {
@@ -25,7 +25,8 @@ static void uct_glex_error_connect_lost(uct_glex_vc_t *vc)
     if (vc->state == UCT_GLEX_VC_CONNECTING) {
         vc->state = UCT_GLEX_VC_WAIT_MPQ;
     } else if (vc->state == UCT_GLEX_VC_OPEN) {
-        vc->connect_again = 1; /* the peer's CONNECT reached us, but the peer waits for ours */
+        vc->connect_again = 1; /* the peer's CONNECT arrived here, but the peer waits for our
+                                * CONNECT */
     }
     uct_glex_vc_schedule(vc);
 }
@@ -37,16 +38,16 @@ static int uct_glex_error_is_dead(const struct glex_err_req *err)
            (err->status == GLEX_ERR_STATUS_CONNECTION_MAX_RETRY);
 }
 
-/* The peer's memory is not what the request took it for: registered no more, or only registered,
- * and unmapped by its program */
+/* The peer's memory is not as the request expects: not registered any more, or registered and
+ * unmapped by the peer's program */
 static int uct_glex_error_is_of_memory(const struct glex_err_req *err)
 {
     return (err->status == GLEX_ERR_STATUS_ATT) || (err->status == GLEX_ERR_STATUS_MMT) ||
            (err->status == GLEX_ERR_STATUS_PCIE_READ);
 }
 
-/* A control message to a peer that left in good order is no failure. It may have left although its
- * END was not handled yet: where the NIC knows that it is gone the watch tells. */
+/* A CTL or ACK to a peer that left in good order is no failure. The peer may have left although its
+ * END is not handled yet. If the NIC reports the peer gone, uct_glex_vc_watch() fails the VC. */
 static int uct_glex_error_is_ctl_to_gone(const uct_glex_vc_t *vc, const struct glex_err_req *err,
                                          unsigned mp_type)
 {
@@ -55,7 +56,7 @@ static int uct_glex_error_is_ctl_to_gone(const uct_glex_vc_t *vc, const struct g
            (vc->peer_left || (vc->state == UCT_GLEX_VC_PEER_CLOSED) || uct_glex_vc_is_gone(vc));
 }
 
-/* Whether it may have posted an immediate put, which names no VC */
+/* Whether an endpoint of the VC may have posted an immediate put. Such a put names no VC. */
 static int uct_glex_error_may_have_put(const uct_glex_vc_t *vc)
 {
     const uct_glex_ep_t *ep;
@@ -69,8 +70,8 @@ static int uct_glex_error_may_have_put(const uct_glex_vc_t *vc)
     return 0;
 }
 
-/* The peer refused an immediate put, which has no completion: fail all endpoints that may have
- * posted it. A claim that is refused came too late, and matters to nobody. */
+/* The peer refused an immediate put. The put has no completion, so all endpoints with immediate
+ * puts in flight fail. A refused claim came too late, and has no effect. */
 static void uct_glex_error_put_refused(uct_glex_vc_t *vc, const struct glex_err_req *err)
 {
     uct_glex_ep_t *ep;
@@ -95,14 +96,15 @@ static int uct_glex_error_is_of(const uct_glex_vc_t *vc, uint64_t word, int is_c
     if (is_connect) {
         return uct_glex_hdr_seq(word) == uct_glex_vc_mark(vc);
     }
-    /* Until the peer's name is known, tx.vc_id is that of the peer's earlier VC (gone_id), which
+    /* Until the peer's name is known, tx.vc_id is the name of the peer's earlier VC (gone_id) and
      * must not match */
     return (vc->tx.vc_id == uct_glex_hdr_vc_id(word)) && (vc->state != UCT_GLEX_VC_WAIT_MPQ) &&
            (vc->state != UCT_GLEX_VC_CONNECTING);
 }
 
-/* The VC of a failed immediate put, which names none. Of those that may have posted one: the newest
- * if a peer that lives refused it, the oldest if the peer was gone, since that one died first. */
+/* The VC of a failed immediate put. The put names no VC, so a VC with immediate puts in flight is
+ * chosen: the newest VC if a living peer refused the put, the oldest VC if the peer is dead,
+ * because the oldest peer died first. */
 static uct_glex_vc_t *uct_glex_error_put_vc(uct_glex_vc_t *vc, int is_dead)
 {
     uct_glex_vc_t *found = NULL;
@@ -113,9 +115,9 @@ static uct_glex_vc_t *uct_glex_error_put_vc(uct_glex_vc_t *vc, int is_dead)
     return found;
 }
 
-/* The VC that a failed request belongs to, or NULL. There may be several of that address: a peer
- * left, and the next one has its endpoint. What the NIC says of an earlier one's request may come
- * late, and must not fail the VC of the next. */
+/* The VC of a failed request, or NULL. An address has several VCs if a peer left and the next peer
+ * has its endpoint. A late error of a request to the earlier peer must not fail the VC of the next
+ * peer. */
 static uct_glex_vc_t *uct_glex_error_vc(uct_glex_iface_t *iface, uint64_t peer,
                                         const struct glex_err_req *err)
 {
@@ -125,7 +127,7 @@ static uct_glex_vc_t *uct_glex_error_vc(uct_glex_iface_t *iface, uint64_t peer,
     uct_glex_vc_t *vc = uct_glex_table_newest(iface, peer);
 
     if ((vc != NULL) && (word == 0) && (uct_glex_table_older(vc) == NULL)) {
-        return vc; /* no other one can be meant */
+        return vc; /* the only VC of the address */
     }
     if (word == 0) {
         return uct_glex_error_put_vc(vc, uct_glex_error_is_dead(err));
@@ -136,8 +138,8 @@ static uct_glex_vc_t *uct_glex_error_vc(uct_glex_iface_t *iface, uint64_t peer,
     return vc;
 }
 
-/* The status that a VC fails with after a failed request. UCP reports UCS_ERR_ENDPOINT_TIMEOUT as
- * the loss of the peer, or of the memory that it lent us. */
+/* The status of a VC after a failed request. UCP reports UCS_ERR_ENDPOINT_TIMEOUT as the loss of
+ * the peer, or of the memory that the peer lent. */
 static ucs_status_t uct_glex_error_status(const struct glex_err_req *err)
 {
     if ((err->status == GLEX_ERR_STATUS_DEST_MPQ_FULL) ||
@@ -162,14 +164,14 @@ static void uct_glex_error_handle(uct_glex_iface_t *iface, const struct glex_err
               err->rmt_ep_num, err->rmt_nic_id, glex_error_req_status_str(err->status));
     glex_compose_ep_addr(err->rmt_nic_id, err->rmt_ep_num, GLEX_EP_TYPE_FAST, &addr);
     if (is_mp && (mp_type == UCT_GLEX_MP_END)) {
-        /* A dead peer touches nothing. An END that a full queue lost is sent again. */
+        /* A dead peer accesses no memory. The lease sends a lost END again. */
         if (uct_glex_error_is_dead(err)) {
             uct_glex_lease_peer_gone(iface, addr.v, uct_glex_hdr_vc_id(err->data0));
         }
         return;
     }
     if ((err->op == GLEX_ERR_OP_RDMA_GET) && ((uint32_t)err->data1 == 0)) {
-        return; /* of uct_glex_sr_release(): data2 names an operation of the peer, not of ours */
+        return; /* an empty Get of uct_glex_sr_release(): data2 names an operation of the peer */
     }
     if ((event == UCT_GLEX_EVENT_OP) || (event == UCT_GLEX_EVENT_PUTS)) {
         uct_glex_op_failed(iface, err->data2 >> 32, uct_glex_error_status(err),
@@ -190,13 +192,13 @@ static void uct_glex_error_handle(uct_glex_iface_t *iface, const struct glex_err
         return;
     }
     if (uct_glex_error_is_dead(err)) {
-        uct_glex_vc_dead(vc); /* fails when its last messages are handled */
+        uct_glex_vc_dead(vc); /* progress fails the VC after the peer's last messages */
     } else {
         uct_glex_vc_fail(vc, uct_glex_error_status(err));
     }
 }
 
-/* Take the next error from the NIC, if there is one, for progress to handle */
+/* Take the next error from the NIC, if any, into iface->error */
 static int uct_glex_error_take(uct_glex_iface_t *iface)
 {
     uint32_t num = 1;
@@ -208,8 +210,8 @@ static int uct_glex_error_take(uct_glex_iface_t *iface)
     return iface->has_error;
 }
 
-/* Check as many peers as the time since the last check asks for, `most` at once. Returns 1 if more
- * are due. */
+/* Check the number of peers that is due since the last check, at most `most`. Returns 1 if further
+ * peers are due. */
 static int uct_glex_error_watch(uct_glex_iface_t *iface, unsigned most)
 {
     ucs_time_t now = ucs_get_time();
@@ -222,7 +224,8 @@ static int uct_glex_error_watch(uct_glex_iface_t *iface, unsigned most)
     if (due < UCT_GLEX_WATCH_BATCH) {
         return 0;
     }
-    iface->watched = now - (passed * (due - count) / due); /* what is still due stays due */
+    iface->watched = now - (passed * (due - count) / due); /* peers that are not checked now stay
+                                                            * due */
     uct_glex_vc_watch(iface, ucs_min(count, iface->num_vcs));
     return count < due;
 }
@@ -233,7 +236,7 @@ void uct_glex_error_handle_all(uct_glex_iface_t *iface)
 
     while (uct_glex_error_take(iface)) {
         err = iface->error;
-        iface->has_error = 0; /* before a handler is called, which may arm */
+        iface->has_error = 0; /* before calling a handler, because the handler may arm */
         uct_glex_error_handle(iface, &err);
     }
 }
@@ -247,7 +250,7 @@ int uct_glex_error_progress(uct_glex_iface_t *iface)
 
 int uct_glex_error_look(uct_glex_iface_t *iface)
 {
-    /* A program that sleeps between progress calls makes few of them: all that are due */
+    /* Check all due peers in one call, because a program that sleeps makes few calls */
     uct_glex_error_watch(iface, UINT_MAX);
     uct_glex_lease_progress(iface);
     if (uct_glex_error_take(iface)) {

@@ -1,13 +1,14 @@
 /*
- * Messages that arrive in the message queue (MPQ): find the VC, take the header's credits, and pass
- * the message on. docs/protocol.md, section 3.
+ * Messages that arrive in the message queue (MPQ): find the VC, take the credits in the header, and
+ * pass the message on. docs/protocol.md, section 3.
  */
 #include "chan/glex_rx.h"
 #include "conn/glex_ctl.h"
 #include "conn/glex_mpq.h"
 #include "vc/glex_lease.h"
 
-/* A VC that is over returns no credits */
+/* Whether the message is from the VC's peer, and the VC is not over. A VC that is over ignores
+ * credits. */
 static UCS_F_ALWAYS_INLINE int uct_glex_mp_is_for(const uct_glex_vc_t *vc, uint64_t src)
 {
     return (vc != NULL) && (vc->peer == src) && !uct_glex_vc_is_over(vc);
@@ -19,7 +20,7 @@ static UCS_F_NOINLINE void uct_glex_mp_malformed(uct_glex_vc_t *vc)
     uct_glex_vc_fail(vc, UCS_ERR_CONNECTION_RESET);
 }
 
-/* The message is for a VC that is over, or (NULL) that does not exist: tell its sender */
+/* Answer a message, except an ACK, by END: its VC is over, or does not exist (`vc` is NULL) */
 static void uct_glex_mp_refuse(uct_glex_iface_t *iface, uct_glex_vc_t *vc, uint64_t src,
                                uint64_t word)
 {
@@ -38,7 +39,7 @@ static void uct_glex_mp_refuse(uct_glex_iface_t *iface, uct_glex_vc_t *vc, uint6
 }
 
 /* Many credits are owed: have a CTL return them. Returns 0 if the sender had no credit for the
- * message: nothing that it sends ahead is stored beyond what was granted to it. */
+ * message. Such a message is not stored, because the window limits the memory for a peer. */
 static UCS_F_NOINLINE int uct_glex_mp_owed(uct_glex_vc_t *vc)
 {
     if ((vc->state == UCT_GLEX_VC_OPEN) &&
@@ -52,7 +53,7 @@ static UCS_F_NOINLINE int uct_glex_mp_owed(uct_glex_vc_t *vc)
     return 1;
 }
 
-/* A data MP arrived: the next header returns its credit, or a CTL at the end of progress. Returns 0
+/* A data MP arrived. The next header returns its credit, or a CTL at the end of progress. Returns 0
  * if the VC has failed. */
 static UCS_F_ALWAYS_INLINE int uct_glex_mp_count(uct_glex_vc_t *vc, uint64_t word)
 {
@@ -80,8 +81,8 @@ static void uct_glex_mp_recv_sr(uct_glex_vc_t *vc, const uct_glex_hdr_t *hdr, un
     }
 }
 
-/* All messages but short ones. `vc` has the id in the header, which means nothing in CONNECT and
- * END, or is NULL. */
+/* All messages except short messages. `vc`: the VC of the id in the header, or NULL. CONNECT and
+ * END ignore `vc`. */
 static UCS_F_NOINLINE void uct_glex_mp_recv_other(uct_glex_iface_t *iface, uct_glex_vc_t *vc,
                                                   uint64_t src, const uct_glex_hdr_t *hdr,
                                                   unsigned length)

@@ -6,13 +6,13 @@
 /* Fewest entries of a VC */
 #define UCT_GLEX_MPQ_LEAST (UCT_GLEX_VC_CTL_UNITS + UCT_GLEX_CREDIT_LEAST)
 
-/* A queue of so many entries, and so many more for each peer, has enough for all: by default nine
- * sixteenths of it, less 12, are for least windows */
+/* Advice for the size of the queue: a number of entries, and a number for each peer. By default,
+ * nine sixteenths of the queue, less 12 entries, are for least windows. */
 #define UCT_GLEX_MPQ_ADVISED          24
 #define UCT_GLEX_MPQ_ADVISED_FOR_PEER 6
 
-/* Divide the entries beside the reserve into those for least windows and the pool. Where a NIC
- * loses nothing, neither is limited, unless EP_MPQ_POOL_UNITS limits the pool. */
+/* Divide the entries outside the reserve into entries for least windows and the pool. On a lossless
+ * NIC neither is limited, but EP_MPQ_POOL_UNITS may limit the pool. */
 static void uct_glex_mpq_divide(uct_glex_iface_t *iface, unsigned pool_units, unsigned entries)
 {
     if (UCT_GLEX_NIC_LOSSLESS) {
@@ -28,7 +28,7 @@ static void uct_glex_mpq_divide(uct_glex_iface_t *iface, unsigned pool_units, un
 ucs_status_t uct_glex_mpq_init(uct_glex_iface_t *iface, const uct_glex_iface_config_t *config,
                                unsigned capacity)
 {
-    /* For CONNECTs, and for entries that were handled but not discarded yet */
+    /* For CONNECTs and ENDs, and for entries that are handled and not yet discarded */
     unsigned reserve = ucs_max(4, capacity / 4) + UCT_GLEX_POLL_BATCH;
 
     if (capacity < reserve + UCT_GLEX_MPQ_LEAST) {
@@ -45,7 +45,7 @@ ucs_status_t uct_glex_mpq_init(uct_glex_iface_t *iface, const uct_glex_iface_con
     return UCS_OK;
 }
 
-/* Enlarge the VC's window by `wanted` at most, as far as the pool goes */
+/* Enlarge the VC's window by `wanted`, or by the rest of the pool */
 static void uct_glex_mpq_take(uct_glex_vc_t *vc, unsigned wanted)
 {
     unsigned taken = ucs_min(wanted, vc->iface->mpq.pool);
@@ -55,7 +55,7 @@ static void uct_glex_mpq_take(uct_glex_vc_t *vc, unsigned wanted)
     uct_glex_vc_tell_limit(vc);
 }
 
-/* Peers that have entries. Those that wait have none, nor have those that have left. */
+/* The number of peers with entries. Peers that wait or have left have no entries. */
 static unsigned uct_glex_mpq_num_peers(const uct_glex_iface_t *iface)
 {
     unsigned i, count = 0;
@@ -114,7 +114,7 @@ void uct_glex_mpq_grow(uct_glex_vc_t *vc)
 {
     const uct_glex_iface_t *iface = vc->iface;
 
-    /* One that waits for its first window has no credits, but a peer may send all the same */
+    /* A peer may break the protocol and send before its VC has a first window */
     if (vc->mp_rx.window > 0) {
         uct_glex_mpq_take(vc, uct_glex_credit_growth(&vc->mp_rx, iface->mpq.inc, iface->mpq.max));
     }
@@ -123,8 +123,8 @@ void uct_glex_mpq_grow(uct_glex_vc_t *vc)
 void uct_glex_mpq_return(uct_glex_vc_t *vc)
 {
     if (vc->mp_rx.window > 0) {
-        /* The last messages of this peer are in the queue before those of the next ones, and are
-         * discarded first */
+        /* The last messages of this peer are in the queue before the messages of the next peers,
+         * and are discarded first */
         vc->iface->mpq.free += UCT_GLEX_MPQ_LEAST;
         vc->iface->mpq.pool += vc->mp_rx.window - UCT_GLEX_CREDIT_LEAST;
         vc->mp_rx.window = 0;

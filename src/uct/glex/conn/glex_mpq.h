@@ -1,22 +1,22 @@
 /*
  * Entries of our message queue (MPQ), promised to peers as windows of credits (paper 003, section
- * 4.1): the least window of each peer, and a pool that start credits and growth of busy peers come
- * from. Who has asked first keeps what it has until it leaves; SR_CREDIT_MAX bounds that.
+ * 4.1). Each peer has a least window. Start credits and larger windows come from a pool. A window
+ * never shrinks before the VC is over; SR_CREDIT_MAX limits a window.
  *
- * On a NIC that loses what a full queue cannot take, all of these add up to less than the capacity,
- * and a new peer waits if none are left. A lossless one (UCT_GLEX_NIC_LOSSLESS) makes senders wait
- * whose messages find no room: there windows only keep a sender from filling the queue alone.
+ * On a NIC that loses messages when the queue is full, the sum of all windows is less than the
+ * capacity, and a new peer waits for entries. On a lossless NIC (UCT_GLEX_NIC_LOSSLESS) a full
+ * queue makes senders wait. There windows only keep a sender from filling the queue alone.
  */
 #ifndef UCT_GLEX_MPQ_H
 #define UCT_GLEX_MPQ_H
 
 #include "core/glex_vc.h"
 
-/** Share out `capacity` entries. INVALID_PARAM, logged: too few to work with. */
+/** Divide `capacity` entries. INVALID_PARAM, logged: the capacity is too small. */
 ucs_status_t uct_glex_mpq_init(uct_glex_iface_t *iface, const uct_glex_iface_config_t *config,
                                unsigned capacity);
 
-/** Have the VC get its first window, and be scheduled when it has it */
+/** Give the VC its first window, at once or when entries are free, and then schedule the VC */
 void uct_glex_mpq_enter(uct_glex_vc_t *vc);
 
 /** Whether VCs wait for entries. Never on a lossless NIC. */
@@ -25,7 +25,7 @@ static inline int uct_glex_mpq_is_short(uct_glex_iface_t *iface)
     return !ucs_list_is_empty(&iface->mpq.wait);
 }
 
-/** Give the VCs that wait their first window, as far as there are entries now */
+/** Give waiting VCs their first window, as far as entries are free */
 void uct_glex_mpq_retry(uct_glex_iface_t *iface);
 
 /** The peer wants more credits: let its window grow as far as the pool allows */

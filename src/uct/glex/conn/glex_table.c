@@ -1,9 +1,9 @@
 /*
- * Where the peer's address leads to a VC there are as many buckets as VCs, of which each is a chain
- * of indexes: linear hashing (Litwin 1980). With each VC that is added one bucket is split in two,
- * so the work of growing is shared among all who add. The address space of all arrays is reserved
- * at the beginning, and the kernel gives pages when they are used: so they need not be moved to
- * grow.
+ * The hash table from the peer's address to a VC. The table has as many buckets as VCs, and each
+ * bucket is a chain of indexes: linear hashing (Litwin 1980). Each new VC splits one bucket in two.
+ * So the work of growing is divided equally among the calls. The address space of the arrays is
+ * reserved at the beginning, and the kernel allocates pages at the first access. So growing moves
+ * no array.
  */
 #include "conn/glex_table.h"
 #include "vc/glex_lease.h"
@@ -20,13 +20,13 @@
 #define __lsan_unregister_root_region(_ptr, _length)
 #endif
 
-/* Unused VCs are looked for among so many of those that are over */
+/* VCs in vc_table.over that one search for an unused VC looks at */
 #define UCT_GLEX_TABLE_LOOKS 64
 
-/* A VC's place is given to others when so many are there, and at each power of two above */
+/* Number of VCs from which on places are reused. The number doubles when no VC is unused. */
 #define UCT_GLEX_TABLE_REUSE 16
 
-/* Generations of an index: all but 0, so that no id is 0 */
+/* Number of generations of an index. Generation 0 is not used, so an id is never 0. */
 #define UCT_GLEX_TABLE_GENS (UINT32_MAX / UCT_GLEX_VC_MAX)
 
 #define UCT_GLEX_TABLE_SIZE (UCT_GLEX_VC_MAX * (sizeof(uct_glex_vc_t *) + 2 * sizeof(uint32_t)))
@@ -42,9 +42,11 @@ ucs_status_t uct_glex_table_init(uct_glex_iface_t *iface)
                   UCT_GLEX_TABLE_SIZE, strerror(errno));
         return UCS_ERR_NO_MEMORY;
     }
-    /* Few VCs take few pages, not a huge one for each array. A kernel without those refuses. */
+    /* Few VCs take few pages, not a huge page for each array. A kernel without huge pages returns
+     * an error. */
     (void)madvise(ptr, UCT_GLEX_TABLE_SIZE, MADV_NOHUGEPAGE);
-    /* VCs are not leaked where a program ends without closing: leaks are looked for on the heap */
+    /* The leak sanitizer does not search mapped memory for pointers by itself. VCs of a program
+     * that ends without closing are no leaks. */
     __lsan_register_root_region(ptr, UCT_GLEX_TABLE_SIZE);
     iface->vcs = ptr;
     iface->vc_table.heads = UCS_PTR_BYTE_OFFSET(ptr, UCT_GLEX_VC_MAX * sizeof(*iface->vcs));
@@ -68,8 +70,8 @@ static unsigned uct_glex_table_index(const uct_glex_vc_t *vc)
     return vc->id & UCT_GLEX_VC_INDEX_MASK;
 }
 
-/* The chain of an address. A bucket beyond the last one is not split off yet from the one that has
- * a bit less. */
+/* The chain of an address. A bucket beyond the last bucket is not split off yet: its VCs are in the
+ * bucket without the highest bit. */
 static uint32_t *uct_glex_table_chain(const uct_glex_iface_t *iface, uint64_t peer)
 {
     unsigned buckets = ucs_max(iface->num_vcs, 1);
@@ -93,7 +95,7 @@ static uct_glex_vc_t *uct_glex_table_search(const uct_glex_iface_t *iface, uint3
     return NULL;
 }
 
-/* A newer VC of the same address stands before older ones */
+/* In a chain, a newer VC of an address comes before older VCs */
 uct_glex_vc_t *uct_glex_table_newest(const uct_glex_iface_t *iface, uint64_t peer)
 {
     return uct_glex_table_search(iface, *uct_glex_table_chain(iface, peer), peer);
@@ -120,7 +122,8 @@ uct_glex_vc_t *uct_glex_table_older(const uct_glex_vc_t *vc)
                                  vc->peer);
 }
 
-/* Divide the VCs of one bucket between it and a new one, the last. The order in chains stays. */
+/* Divide the VCs of one bucket between this bucket and the new last bucket. The order in chains
+ * stays. */
 static void uct_glex_table_split(uct_glex_iface_t *iface)
 {
     unsigned bucket = iface->num_vcs - 1;
@@ -172,9 +175,9 @@ static int uct_glex_table_is_unused(uct_glex_vc_t *vc)
            (vc->lease == NULL) && !uct_glex_lease_is_needed(vc);
 }
 
-/* Returns whether the NIC keeps no memory of the peer mapped for this VC. The NIC unmaps the memory
- * of a peer on this host when the NIC is asked for a peer that is gone. If a newer VC has the address,
- * the NIC replaces the mappings by itself. */
+/* Returns whether the NIC keeps no memory of the peer mapped for this VC. If the peer on this host
+ * is gone, glex_ext_check_peer() unmaps the peer's memory. If a newer VC has the address, the NIC
+ * replaces the mappings by itself. */
 static int uct_glex_table_is_forgotten(const uct_glex_vc_t *vc)
 {
     glex_ep_addr_t addr = {.v = vc->peer};
@@ -183,8 +186,8 @@ static int uct_glex_table_is_forgotten(const uct_glex_vc_t *vc)
            (glex_ext_check_peer(vc->iface->nic, addr, 0, 0) == GLEX_NO_EP_RESOURCE);
 }
 
-/* Returns an unused VC among those that were not looked at for the longest time, NULL if there is
- * none. A VC whose peer's process has not ended yet is taken only if there is no other one. */
+/* Returns an unused VC, or NULL. Searches first the VCs that were not looked at for the longest
+ * time. A VC whose peer's process has not ended yet is taken only if no other VC is unused. */
 static uct_glex_vc_t *uct_glex_table_find_unused(uct_glex_iface_t *iface)
 {
     uct_glex_vc_t *first = NULL, *found = NULL, *vc;
@@ -208,8 +211,8 @@ static uct_glex_vc_t *uct_glex_table_find_unused(uct_glex_iface_t *iface)
     return found;
 }
 
-/* Take the place of an unused VC. It is freed later, because the caller may be a handler that its
- * failure called. Returns the id of its successor, 0: there is none. */
+/* Take the place of an unused VC. The unused VC is freed later, because the caller may be its error
+ * handler. Returns the id of the successor, 0: no VC is unused. */
 static uint32_t uct_glex_table_reuse(uct_glex_iface_t *iface)
 {
     uct_glex_vc_t *vc = uct_glex_table_find_unused(iface);
@@ -223,7 +226,7 @@ static uint32_t uct_glex_table_reuse(uct_glex_iface_t *iface)
     ucs_list_add_tail(&iface->vc_table.unused, &vc->wait);
     uct_glex_iface_recheck(iface);
     id = vc->id + UCT_GLEX_VC_MAX;                             /* the next generation */
-    return (id < UCT_GLEX_VC_MAX) ? id + UCT_GLEX_VC_MAX : id; /* that is never 0 */
+    return (id < UCT_GLEX_VC_MAX) ? id + UCT_GLEX_VC_MAX : id; /* skip generation 0 */
 }
 
 ucs_status_t uct_glex_table_add(uct_glex_vc_t *vc)
@@ -242,7 +245,7 @@ ucs_status_t uct_glex_table_add(uct_glex_vc_t *vc)
             ucs_error("glex: more than %u peers at one interface", UCT_GLEX_VC_MAX);
             return UCS_ERR_EXCEEDS_LIMIT;
         }
-        /* The interface's first ids differ from those of an earlier one at this endpoint */
+        /* The interface's first ids differ from the ids of an earlier interface at this endpoint */
         gen = 1 + (iface->uuid >> 16) % UCT_GLEX_TABLE_GENS;
         vc->id = iface->num_vcs++ | (gen << UCT_GLEX_VC_INDEX_BITS);
         uct_glex_table_split(iface);

@@ -15,9 +15,9 @@
 
 uct_glex_vc_t uct_glex_no_vc = {.state = UCT_GLEX_VC_WAIT_MPQ, .status = UCS_ERR_NOT_CONNECTED};
 
-/* Messages through SR before a FIFO is asked for. Where no memory is mapped the peer has to
- * fetch each that is longer than an MP: over a network that takes three times as long as through
- * a FIFO (docs/performance.md, "Scale"). */
+/* Messages through SR before the VC requests a FIFO. Without mapped memory the VC requests a FIFO
+ * at once: the peer must fetch each SR message that is longer than an MP, and over a network
+ * fetching takes three times as long as a FIFO (docs/performance.md, "Scale"). */
 static uint16_t uct_glex_vc_sr_count(const uct_glex_vc_t *vc)
 {
     return uct_glex_vc_is_mapped(vc) ? vc->iface->er.thresh : 0;
@@ -45,8 +45,8 @@ static ucs_status_t uct_glex_vc_new(uct_glex_iface_t *iface, uint64_t peer, uint
     vc->status = UCS_OK;
     vc->is_remote = glex_ext_is_remote(iface->nic, addr);
     if (vc->is_remote) {
-        /* The first call lets the NIC find out that the connection with an earlier peer at that
-         * address has ended. The second one fails if the peer is gone, and then CONNECT fails, too. */
+        /* The first call lets the NIC notice that the connection with an earlier peer at the
+         * address has ended. If the second call fails, the peer is gone, and CONNECT fails, too. */
         (void)uct_glex_iface_is_gone(iface, peer, uuid, 0);
         (void)glex_ext_peer_epoch(iface->nic, addr, &vc->epoch);
     }
@@ -84,7 +84,7 @@ ucs_status_t uct_glex_vc_get(uct_glex_iface_t *iface, uint64_t peer, uint32_t uu
     }
     status = uct_glex_vc_new(iface, peer, uuid, vc_p);
     if (status == UCS_OK) {
-        (*vc_p)->tx.vc_id = gone_id; /* until the peer's name of the new one is known */
+        (*vc_p)->tx.vc_id = gone_id; /* until the peer's name of the new VC is known */
         uct_glex_mpq_enter(*vc_p);
     }
     return status;
@@ -111,8 +111,8 @@ void uct_glex_vc_accept(uct_glex_vc_t *vc)
     uct_glex_mpq_enter(vc);
 }
 
-/* Give up all resources of the VC, and end its operations with `status`. What the peer may still
- * touch goes to a lease. `end_flags`: for END. */
+/* End the VC: free its resources, end its operations with `status`, and hand the memory that the
+ * peer may still access to a lease. `end_flags`: flags of END. */
 static void uct_glex_vc_teardown(uct_glex_vc_t *vc, uint8_t state, ucs_status_t status,
                                  unsigned end_flags)
 {
@@ -124,7 +124,7 @@ static void uct_glex_vc_teardown(uct_glex_vc_t *vc, uint8_t state, ucs_status_t 
     }
     uct_glex_vc_wait_end(vc);
     if (!uct_glex_vc_is_over(vc)) {
-        vc->rx_started = 0; /* from now on it counts dropped messages: uct_glex_rx_purge() */
+        vc->rx_started = 0; /* from now on the number of dropped messages */
         ucs_list_add_tail(&vc->iface->vc_table.over, &vc->wait);
     }
     vc->state = state;
@@ -133,7 +133,7 @@ static void uct_glex_vc_teardown(uct_glex_vc_t *vc, uint8_t state, ucs_status_t 
     uct_glex_er_drop_tx(vc);
     uct_glex_vc_begin_lease(vc, end_flags);
     uct_glex_op_fail_all(vc, status);
-    uct_glex_iface_recheck(vc->iface); /* others may wait for the resources */
+    uct_glex_iface_recheck(vc->iface); /* other VCs may wait for the resources */
     vc->is_stale = 0;
 }
 
@@ -167,11 +167,12 @@ void uct_glex_vc_schedule_pending(uct_glex_vc_t *vc)
         return;
     }
     ucs_list_for_each(ep, &vc->eps, list)
-    { /* the blocked ones are the first */
+    { /* endpoints with pending requests come first */
         if (ep->num_pending == 0) {
             continue;
         }
-        /* The result of a request that is being tried decides about its endpoint */
+        /* The arbiter is trying a request of the `dispatching` endpoint, and schedules the endpoint
+         * by the result */
         if (&ep->arb_group != vc->iface->dispatching) {
             ucs_arbiter_group_schedule(&vc->iface->arbiter, &ep->arb_group);
         }
@@ -189,8 +190,8 @@ void uct_glex_vc_resume(uct_glex_vc_t *vc)
     }
 }
 
-/* The NIC endpoint lives on with the memory domain. Without an END the peer would go on sending to
- * it, and wait for ever. */
+/* The NIC endpoint lives on with the memory domain. Without an END the peer would send to the NIC
+ * endpoint, and wait for ever. */
 void uct_glex_vc_destroy(uct_glex_vc_t *vc)
 {
     uct_glex_iface_t *iface = vc->iface;
@@ -203,7 +204,7 @@ void uct_glex_vc_destroy(uct_glex_vc_t *vc)
     uct_glex_lease_detach(vc);
     uct_glex_op_abandon(vc);
     ucs_assert(ucs_list_is_empty(&vc->eps));
-    ucs_queue_head_init(&iface->active); /* may contain it; progress is over */
+    ucs_queue_head_init(&iface->active); /* may contain the VC; progress is over */
     ucs_queue_head_init(&iface->blocked);
     ucs_list_del(&vc->wait);
     ucs_free(vc);
@@ -211,9 +212,9 @@ void uct_glex_vc_destroy(uct_glex_vc_t *vc)
 
 void uct_glex_vc_peer_leaves(uct_glex_vc_t *vc, uint16_t last_seq, int is_orderly)
 {
-    uct_glex_er_poll_begin(vc); /* its last messages may be there without an event */
+    uct_glex_er_poll_begin(vc); /* the last messages in the FIFO may have no event */
     if (is_orderly && (vc->state == UCT_GLEX_VC_OPEN) && !vc->peer_dead && !vc->is_remote) {
-        uct_glex_op_end_probe(vc); /* of a flush after puts, which have arrived */
+        uct_glex_op_end_probe(vc); /* a flush waits for the probe: its puts have arrived */
     }
     vc->peer_left = 1;
     vc->left_seq = last_seq;
@@ -221,8 +222,8 @@ void uct_glex_vc_peer_leaves(uct_glex_vc_t *vc, uint16_t last_seq, int is_orderl
     uct_glex_vc_schedule(vc);
 }
 
-/* A peer that has delivered all may leave without an error. Messages of ours that were not
- * delivered are reported by the next flush or message. */
+/* A peer may leave without an error if all our messages were delivered. Otherwise the next flush or
+ * message returns the error. */
 static void uct_glex_vc_peer_closed(uct_glex_vc_t *vc)
 {
     if ((vc->num_blocked > 0) || (vc->state == UCT_GLEX_VC_CONNECTING) || vc->check_pending ||
@@ -234,8 +235,8 @@ static void uct_glex_vc_peer_closed(uct_glex_vc_t *vc)
     }
 }
 
-/* The peer's last messages, and what it says of ours, may still be on their way: messages and
- * events are in different queues */
+/* Messages and events are in different queues, so the peer's last messages, and the events of our
+ * operations, may come after the END */
 int uct_glex_vc_close_left(uct_glex_vc_t *vc)
 {
     if (!uct_glex_vc_is_over(vc) && !vc->is_stale &&
@@ -260,14 +261,15 @@ void uct_glex_vc_fail(uct_glex_vc_t *vc, ucs_status_t status)
     ucs_debug("glex: vc 0x%x to endpoint 0x%" PRIx64 " failed: %s", vc->id, vc->peer,
               ucs_status_string(status));
     uct_glex_vc_teardown(vc, UCT_GLEX_VC_FAILED, status, 0);
-    /* A handler may destroy any endpoint, which then removes itself from its list */
+    /* A handler may destroy any endpoint, and destruction removes the endpoint from the current
+     * list */
     while (!ucs_list_is_empty(&vc->eps)) {
         ep = ucs_list_extract_head(&vc->eps, uct_glex_ep_t, list);
         ucs_list_add_tail(&told, &ep->list);
         uct_glex_ep_failed(ep, status, "is gone");
     }
     ucs_list_splice_tail(&vc->eps, &told);
-    uct_glex_vc_resume(vc); /* pending requests, tried again, end with the error */
+    uct_glex_vc_resume(vc); /* pending requests are tried again and return the error */
 }
 
 void uct_glex_vc_fail_refused(uct_glex_vc_t *vc)
@@ -279,7 +281,8 @@ void uct_glex_vc_fail_refused(uct_glex_vc_t *vc)
         return;
     }
     vc->has_refused = 0;
-    while (!ucs_list_is_empty(&vc->eps)) { /* as in uct_glex_vc_fail() */
+    while (!ucs_list_is_empty(&vc->eps)) { /* a handler may destroy any endpoint, see
+                                            * uct_glex_vc_fail() */
         ep = ucs_list_extract_head(&vc->eps, uct_glex_ep_t, list);
         ucs_list_add_tail(&seen, &ep->list);
         if (!ep->is_refused) {
@@ -288,20 +291,20 @@ void uct_glex_vc_fail_refused(uct_glex_vc_t *vc)
         ep->is_cancelled = 1;
         ep->blocked = 1;
         uct_glex_op_cancel_ep(vc, &ep->super.super, UCS_ERR_ENDPOINT_TIMEOUT);
-        if (seen.prev == &ep->list) { /* a completion did not destroy it */
+        if (seen.prev == &ep->list) { /* no completion destroyed the endpoint */
             uct_glex_ep_failed(ep, UCS_ERR_ENDPOINT_TIMEOUT, "refuses its memory");
         }
     }
     ucs_list_splice_tail(&vc->eps, &seen);
 }
 
-/* Whether all was taken that had come to the NIC's queues at the last uct_glex_vc_watch_begin() */
+/* Whether all arrivals of the last uct_glex_vc_watch_begin() were taken from the NIC's queues */
 static int uct_glex_vc_watch_is_over(uct_glex_iface_t *iface)
 {
     struct glex_ext_queues queues;
 
     if (glex_ext_query_queues(iface->nic, &queues) != GLEX_SUCCESS) {
-        return iface->poll_window == 1; /* a NIC that does not tell: the queues were empty */
+        return iface->poll_window == 1; /* no report of arrivals: the queues were empty */
     }
     return (queues.events_taken >= iface->watch_events) && (queues.mps_taken >= iface->watch_mps);
 }
@@ -324,20 +327,20 @@ void uct_glex_vc_dead(uct_glex_vc_t *vc)
         return;
     }
     vc->peer_dead = 1;
-    /* Earlier looks may have missed the peer's last messages: two more looks decide. Only if the
-     * peer had left before does is_stale stay. */
+    /* Earlier looks may have missed the peer's last messages, so two new looks decide. If the peer
+     * had left before, is_stale stays. */
     vc->is_stale = vc->is_stale && vc->peer_left;
-    --vc->watch_mark; /* so the next look finds a difference, and begins to compare anew */
+    --vc->watch_mark; /* so the next look finds a difference, and the comparison begins anew */
     ++vc->iface->num_dying;
-    uct_glex_vc_watch_begin(vc->iface); /* what the peer sent to the queues is counted by now */
+    uct_glex_vc_watch_begin(vc->iface); /* the NIC has counted all messages of the peer by now */
     uct_glex_er_poll_begin(vc);         /* a killed peer may not have rung for its last message */
     uct_glex_vc_schedule(vc);
 }
 
-/* All must be taken that had come to the queues and the FIFO when the peer was found dead. That is
- * not enough while a message is being fetched, which may never end, nor where the peer was on
- * another host and a newer VC has its address, for its last messages may still be in a socket. Then
- * the looks for dead peers decide: is_stale. */
+/* A VC is drained when all arrivals of the time when the peer was found dead are taken from the
+ * queues and the FIFO. In two cases the looks for dead peers decide by is_stale: while a message is
+ * being fetched, because the Get may never end; and if the peer on another host has a successor at
+ * its address, because the peer's last messages may still be in a socket. */
 int uct_glex_vc_is_drained(uct_glex_vc_t *vc)
 {
     return (vc->state != UCT_GLEX_VC_OPEN) || vc->is_stale ||
@@ -346,8 +349,8 @@ int uct_glex_vc_is_drained(uct_glex_vc_t *vc)
             (vc->rx_started == 0));
 }
 
-/* Whether an endpoint leads to the peer, or something waits for it, or others for its entries of
- * the MPQ */
+/* Whether uct_glex_vc_watch() must check the peer: an endpoint, an operation or a message needs the
+ * peer, or new peers need the peer's entries of the MPQ */
 static int uct_glex_vc_is_watched(uct_glex_vc_t *vc)
 {
     return vc->peer_left || (vc->peer_dead && (vc->state != UCT_GLEX_VC_FAILED)) ||
@@ -357,8 +360,8 @@ static int uct_glex_vc_is_watched(uct_glex_vc_t *vc)
              !ucs_queue_is_empty(&vc->tx_ops) || uct_glex_mpq_is_short(vc->iface)));
 }
 
-/* Others wait for the entries of peers that are gone. A NIC that does not know who is gone finds it
- * out by a message. */
+/* New peers wait for the entries of dead peers. The CTL lets a NIC without knowledge of dead peers
+ * find a dead peer. */
 static void uct_glex_vc_ask_for_entries(uct_glex_vc_t *vc)
 {
     if (uct_glex_mpq_is_short(vc->iface) && (vc->state == UCT_GLEX_VC_OPEN) && !vc->ctl_inflight) {
@@ -366,10 +369,10 @@ static void uct_glex_vc_ask_for_entries(uct_glex_vc_t *vc)
     }
 }
 
-/* Compare the VC's counters with those of the last look. If they are equal, and all is taken that
- * had come to the queues by then, nothing of the peer is left to be handled. Then a VC whose peer
- * left or is dead becomes stale, and progress fails it. A peer that only the NIC calls gone is
- * taken for dead at the second such look. */
+/* Compare the VC's counters with the counters of the last look. If they are equal, and all arrivals
+ * of the last look are taken from the queues, the VC has no unhandled messages of the peer. Then a
+ * VC whose peer left or is dead becomes stale, and progress fails the VC. If only the NIC calls the
+ * peer gone, the second look of this kind declares the peer dead. */
 static void uct_glex_vc_look(uct_glex_vc_t *vc, int all_taken)
 {
     uint16_t mark = vc->rx_seq + vc->tx_fifo.acked.msgs + vc->mp_tx.limit;
@@ -402,12 +405,13 @@ void uct_glex_vc_watch(uct_glex_iface_t *iface, unsigned count)
         iface->watch_hand = (iface->watch_hand + 1) % iface->num_vcs;
         vc = iface->vcs[iface->watch_hand];
         if (uct_glex_vc_is_over(vc)) {
-            uct_glex_vc_begin_lease(vc, 0); /* there was no memory for it */
+            uct_glex_vc_begin_lease(vc, 0); /* tried again: memory for the lease was missing */
         } else if (uct_glex_vc_is_watched(vc)) {
             uct_glex_vc_look(vc, all_taken);
         }
     }
     if (all_taken) {
-        uct_glex_vc_watch_begin(iface); /* behind all that a peer sent that was found dead now */
+        uct_glex_vc_watch_begin(iface); /* after the last messages of the peers found dead in this
+                                         * call */
     }
 }
