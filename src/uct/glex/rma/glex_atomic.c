@@ -1,14 +1,14 @@
 /*
- * Atomic operations on a peer's memory. The processor of this process carries them out in memory
- * that it maps, so they are atomic with respect to the owner's processor and to all other peers.
- * When they are offered: uct_glex_md_has_atomics().
+ * Atomic operations on a peer's memory. The processor of this process executes them in mapped
+ * memory. So the operations are atomic for the owner's processor and for every peer.
+ * uct_glex_md_has_atomics() tells when the interface offers atomic operations.
  */
 #include "rma/glex_atomic.h"
 #include "rma/glex_rma.h"
 
-/* The key is new to this interface, or another one used it first. Or the memory cannot be mapped,
- * or not be reached at all. A get of the same bytes maps the key, checks it, and fails the endpoint
- * where a put or get would. */
+/* The slow path: the key is new to this interface, or another interface keeps the key, or the
+ * memory cannot be mapped or reached. A get of the same bytes maps the key, checks the key, and
+ * fails the endpoint as a put or get would. */
 static UCS_F_NOINLINE ucs_status_t uct_glex_atomic_map(uct_glex_ep_t *ep, uint64_t remote_addr,
                                                        unsigned size, uct_rkey_t uct_rkey,
                                                        void **ptr_p)
@@ -40,8 +40,8 @@ static UCS_F_NOINLINE ucs_status_t uct_glex_atomic_map(uct_glex_ep_t *ep, uint64
     return UCS_OK;
 }
 
-/* Where the operation takes place in this process. A flush then asks whether the peer still lives,
- * as after a put. */
+/* The address of the operation in this process. A later flush checks whether the peer is alive, as
+ * after a put. */
 static UCS_F_ALWAYS_INLINE ucs_status_t uct_glex_atomic_ptr(uct_ep_h tl_ep, uint64_t remote_addr,
                                                             unsigned size, uct_rkey_t uct_rkey,
                                                             void **ptr_p)
@@ -66,10 +66,13 @@ static UCS_F_ALWAYS_INLINE ucs_status_t uct_glex_atomic_ptr(uct_ep_h tl_ep, uint
 /*
  * The functions for one width.
  *
- * Memory order of all of them. Release: what this process put before, by plain stores, is seen by
- * whoever sees the new value, so that a lock can be given back. Acquire: what this process gets
- * afterwards, by plain loads, is not loaded before, so that a lock can be taken. UCT promises no
- * more order than that without a fence.
+ * Memory order of all operations:
+ * - Release: a process that reads the new value also sees the earlier plain stores of this process.
+ *   So a program can release a lock.
+ * - Acquire: later plain loads of this process are not executed before the operation. So a program
+ *   can take a lock.
+ *
+ * UCT promises no stronger order without a fence.
  */
 #define UCT_GLEX_ATOMIC_DEFINE(_bits)                                                              \
     static UCS_F_ALWAYS_INLINE ucs_status_t uct_glex_atomic##_bits(                                \

@@ -1,12 +1,12 @@
 /*
- * Atomic operations, for the interface's table: UCT's interface says what each does.
+ * Atomic operations, for the interface's table. UCT's interface describes each operation.
  */
 #ifndef UCT_GLEX_ATOMIC_H
 #define UCT_GLEX_ATOMIC_H
 
 #include "base/glex_md.h"
 
-/** Of uct_iface_attr_t: operations that return nothing, and those that return the old value */
+/** For uct_iface_attr_t: operations without a result, and operations that return the old value */
 #define UCT_GLEX_ATOMIC_POST_OPS                                                                   \
     (UCS_BIT(UCT_ATOMIC_OP_ADD) | UCS_BIT(UCT_ATOMIC_OP_AND) | UCS_BIT(UCT_ATOMIC_OP_OR) |         \
      UCS_BIT(UCT_ATOMIC_OP_XOR))
@@ -18,7 +18,7 @@ ucs_status_t uct_glex_ep_atomic32_post(uct_ep_h ep, uct_atomic_op_t op, uint32_t
 ucs_status_t uct_glex_ep_atomic64_post(uct_ep_h ep, uct_atomic_op_t op, uint64_t value,
                                        uint64_t remote_addr, uct_rkey_t rkey);
 
-/* All are over when they return: `comp` is never called */
+/* The operations end before the functions return: `comp` is never called */
 ucs_status_t uct_glex_ep_atomic32_fetch(uct_ep_h ep, uct_atomic_op_t op, uint32_t value,
                                         uint32_t *result, uint64_t remote_addr, uct_rkey_t rkey,
                                         uct_completion_t *comp);

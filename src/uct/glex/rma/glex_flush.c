@@ -1,10 +1,12 @@
 /*
- * Completion: flush and fence. Operations that end with an event are waited for (glex_op.h). Puts
- * by a copy to mapped memory and immediate puts leave no operation (vc->dirty), and mapped memory
- * takes them although its owner may have died. So a flush after them verifies the peer; where the
- * NIC ends requests later it first has an operation follow them. Nothing of a peer on another host
- * is mapped: the NIC says of each put there whether it arrived. A peer that left in good order has
- * what was put to registrations that it had: it is no error that it left when it saw the data.
+ * Completion: flush and fence. A flush waits for the operations that end with an event (glex_op.h).
+ *
+ * Immediate puts, and puts that copy to mapped memory, create no operation; vc->dirty records them.
+ * Mapped memory accepts puts after the death of its owner. So a flush checks whether the peer is
+ * alive. If the NIC ends requests after the call, the flush first posts an operation behind the
+ * puts. Memory on another host is never mapped, and the NIC reports each put that did not arrive. A
+ * peer that left in good order has the data of all puts to its registrations. So leaving causes no
+ * error.
  */
 #include "rma/glex_rma.h"
 #include "chan/glex_op.h"
@@ -12,7 +14,7 @@
 
 #include <ucs/arch/cpu.h>
 
-/* Returns OK also if operations were begun, which the flush waits for */
+/* Returns OK also if the function posted operations. The flush waits for them. */
 static ucs_status_t uct_glex_flush_verify_puts(uct_glex_ep_t *ep)
 {
     glex_ep_addr_t peer = {.v = ep->peer};
@@ -24,26 +26,27 @@ static ucs_status_t uct_glex_flush_verify_puts(uct_glex_ep_t *ep)
     }
     if (!vc->is_remote && (vc->state != UCT_GLEX_VC_PEER_CLOSED) &&
         (glex_ext_has_receiver(vc->iface->nic, peer) == GLEX_NO_EP_RESOURCE)) {
-        status = uct_glex_op_probe(vc); /* its END ends that, else the watch fails the VC */
+        status = uct_glex_op_probe(vc); /* the peer's END ends the probe, or uct_glex_vc_watch()
+                                         * fails the VC */
     }
     vc->dirty = (status != UCS_OK);
     return status;
 }
 
-/* A put that was refused is in the error queue before the event of what follows it is there */
+/* A refused put is in the error queue before the event of the following operation arrives */
 void uct_glex_flush_puts_ended(uct_glex_iface_t *iface, uint32_t op_id)
 {
     uct_glex_error_handle_all(iface);
     uct_glex_op_event(iface, op_id, UCS_OK);
 }
 
-/* UCT_FLUSH_FLAG_CANCEL: nothing is sent any more, and the completions of the endpoint's operations
- * are called at once, but for those that use memory of the program: these are waited for. Messages
- * are not, because their peer may be stopped. */
+/* UCT_FLUSH_FLAG_CANCEL: the endpoint sends nothing more. The completions of its operations are
+ * called at once, except zero-copy puts and gets: the flush waits for them, because the NIC uses
+ * the program's memory. The flush does not wait for messages, because the peer may be stopped. */
 static ucs_status_t uct_glex_flush_cancel(uct_glex_ep_t *ep, uct_completion_t *comp)
 {
     ep->is_cancelled = 1;
-    ep->blocked = 1; /* sends take the long path, which refuses them */
+    ep->blocked = 1; /* sends take the slow path and are refused */
     if ((ep->vc == &uct_glex_no_vc) ||
         !uct_glex_op_cancel_ep(ep->vc, &ep->super.super, UCS_ERR_CANCELED)) {
         return UCS_OK;
@@ -62,7 +65,7 @@ static ucs_status_t uct_glex_flush_ep(uct_glex_ep_t *ep, uct_completion_t *comp)
         return UCS_ERR_CANCELED;
     }
     if (ep->blocked || ep->is_refused) {
-        /* Pending requests are not posted yet, `blocked` is 0 while this flush itself is tried; or
+        /* Pending requests are not posted yet (`blocked` is 0 while this flush itself is tried), or
          * progress is about to fail the endpoint */
         return UCS_ERR_NO_RESOURCE;
     }
@@ -70,12 +73,12 @@ static ucs_status_t uct_glex_flush_ep(uct_glex_ep_t *ep, uct_completion_t *comp)
         return ep->vc->status;
     }
     if (ep->vc->is_lossy) {
-        /* The peer left and did not deliver all. Progress tells the user. */
+        /* The peer left without delivering all our messages. Progress reports the error. */
         uct_glex_vc_dead(ep->vc);
         return (ep->vc->status != UCS_OK) ? ep->vc->status : UCS_ERR_NO_RESOURCE;
     }
     if (ep->vc->peer_dead) {
-        return UCS_ERR_NO_RESOURCE; /* progress is about to fail it */
+        return UCS_ERR_NO_RESOURCE; /* progress is about to fail the VC */
     }
     if (ucs_unlikely(ep->vc->dirty)) {
         status = uct_glex_flush_verify_puts(ep);
@@ -108,7 +111,7 @@ ucs_status_t uct_glex_ep_fence(uct_ep_h tl_ep, unsigned flags)
     return UCS_OK;
 }
 
-/* Have operations follow the puts of all VCs that leave none */
+/* Post an operation behind the puts of each VC with puts without an operation */
 static ucs_status_t uct_glex_flush_track_puts(uct_glex_iface_t *iface)
 {
     ucs_status_t status = UCS_OK;
@@ -136,7 +139,7 @@ ucs_status_t uct_glex_iface_flush(uct_iface_h tl_iface, unsigned flags, uct_comp
     if (uct_glex_flush_track_puts(iface) != UCS_OK) {
         return UCS_INPROGRESS;
     }
-    /* Requests that are pending on a VC that is about to fail are not posted yet */
+    /* Pending requests on a VC that is about to fail are not posted yet */
     if ((iface->ops.outstanding > 0) || (iface->num_dying > 0)) {
         UCT_TL_IFACE_STAT_FLUSH_WAIT(&iface->super);
         return UCS_INPROGRESS;

@@ -1,6 +1,6 @@
 /*
- * Put and get. Memory that peers can map is copied to and from directly; other memory goes through
- * the NIC by RDMA between registrations (paper 003, section 4.4), small data by immediate put.
+ * Put and get. A copy accesses memory that this process can map. The NIC accesses other memory by
+ * RDMA between registrations (paper 003, section 4.4), and takes small data by immediate put.
  */
 #include "rma/glex_rma.h"
 #include "base/glex_copy.h"
@@ -8,14 +8,14 @@
 
 #include <uct/base/uct_iov.inl>
 
-/* Empty transfers may come without a key */
+/* Empty transfers need no key */
 static int uct_glex_rkey_is_valid(uct_rkey_t uct_rkey)
 {
     return (uct_rkey != UCT_INVALID_RKEY) && (uct_rkey != 0);
 }
 
-/* The VC keeps the order of operations. RMA needs no connection, but a peer that closes sends END
- * only to those that it knows. */
+/* The VC keeps the order of operations. RMA needs no connection, but a closing peer sends END only
+ * to connected peers. */
 static ucs_status_t uct_glex_rma_vc(uct_glex_ep_t *ep, uct_glex_vc_t **vc_p)
 {
     ucs_status_t status = uct_glex_ep_make_vc(ep);
@@ -23,15 +23,16 @@ static ucs_status_t uct_glex_rma_vc(uct_glex_ep_t *ep, uct_glex_vc_t **vc_p)
     if (status == UCS_OK) {
         *vc_p = ep->vc;
         if (ucs_unlikely((ep->vc->status != UCS_OK) || ep->is_cancelled)) {
-            status = uct_glex_ep_not_ready(ep); /* failed, or the peer has left */
+            status = uct_glex_ep_not_ready(ep); /* the VC has failed, or the peer has left */
         }
     }
     return status;
 }
 
-/* The endpoint to which a request for memory of `rkey` goes. That of the domain holds the
- * registration, but on another host nobody may be polling it, and it is at the end of another
- * connection, without an order between the two. The peer's own serves it, too. */
+/* The endpoint that requests for memory of `rkey` go to. On this host the domain's endpoint holds
+ * the registration. On another host requests go to the peer's endpoint, which serves the domain's
+ * memory: the peer polls this endpoint, and requests keep the order with messages. The domain's
+ * endpoint has another connection, and perhaps nobody polls it. */
 static uint64_t uct_glex_rma_dest(const uct_glex_vc_t *vc, const uct_glex_rkey_t *rkey)
 {
     return vc->is_remote ? vc->peer : rkey->packed.ep_addr;
@@ -44,7 +45,8 @@ static int uct_glex_rma_flags(const uct_glex_vc_t *vc, const uct_glex_rkey_t *rk
     return (vc->iface->fence ? GLEX_FLAG_FENCE : 0) | (is_domain ? GLEX_EXT_FLAG_DOMAIN : 0);
 }
 
-/* Where a request begins in the peer's registration. The handles of windows are there. */
+/* Finds the registration handle and offset of a request. The handles of the key's windows must be
+ * here. */
 static uct_glex_place_t uct_glex_rma_place(const uct_glex_rkey_t *rkey, uint64_t remote_addr)
 {
     uint64_t offset = remote_addr - rkey->packed.address;
@@ -87,8 +89,8 @@ static ucs_status_t uct_glex_rma_check_range(const uct_glex_rkey_t *rkey, uint64
     return UCS_OK;
 }
 
-/* Post the request of an operation, which is cancelled if the NIC refuses it, and ends with an
- * event of this type */
+/* Post the request of an operation. The event of the operation has the type `event`. If the NIC
+ * refuses the request, the operation is cancelled. */
 static ucs_status_t uct_glex_rma_post(glex_rdma_req_t *req, uct_glex_op_t *op,
                                       enum uct_glex_event_type event)
 {
@@ -108,7 +110,7 @@ static ucs_status_t uct_glex_rma_post(glex_rdma_req_t *req, uct_glex_op_t *op,
     return UCS_OK;
 }
 
-/* Make an operation of an endpoint, or (NULL) of none, with a bounce buffer */
+/* Make an operation with a bounce buffer. `ep` may be NULL. */
 static ucs_status_t uct_glex_rma_op_new(uct_glex_vc_t *vc, const uct_ep_t *ep,
                                         uct_completion_t *comp, uct_glex_op_t **op_p)
 {
@@ -137,8 +139,8 @@ static ucs_status_t uct_glex_rma_post_bounce(uct_glex_op_t *op, int type, size_t
     return uct_glex_rma_post(&req, op, UCT_GLEX_EVENT_OP);
 }
 
-/* RDMA that is over at once. If it fails because the peer is gone progress fails the VC, and if
- * because of its memory the endpoint. */
+/* RDMA that ends before the call returns. If the peer is gone, progress fails the VC. If the peer
+ * refuses access to its memory, progress fails the endpoint. */
 static ucs_status_t uct_glex_rma_now(uct_glex_ep_t *ep, int type, void *buffer, size_t length,
                                      uint64_t remote_addr, const uct_glex_rkey_t *rkey)
 {
@@ -158,7 +160,7 @@ static ucs_status_t uct_glex_rma_now(uct_glex_ep_t *ep, int type, void *buffer, 
     if (ret == GLEX_BUSY) {
         return UCS_ERR_NO_RESOURCE;
     }
-    if (ret == GLEX_NO_MEM_RESOURCE) { /* peer, key and memory may be as they should */
+    if (ret == GLEX_NO_MEM_RESOURCE) { /* the peer, the key and the memory may be valid */
         ucs_error(
             "glex: %zu bytes at 0x%" PRIx64 " of endpoint 0x%" PRIx64 " cannot be reached: this "
             "process has no memory, descriptors (ulimit -n) or mappings (vm.max_map_count) left",
@@ -192,7 +194,7 @@ static void uct_glex_windows_done(uct_completion_t *comp)
     uct_glex_windows_put(windows);
 }
 
-/* Have an operation get the handles, which ends by uct_glex_windows_done() */
+/* Post an operation that gets the handles. The operation ends by uct_glex_windows_done(). */
 static ucs_status_t uct_glex_windows_post(uct_glex_ep_t *ep, uct_glex_windows_t *windows,
                                           const uct_glex_rkey_t *table)
 {
@@ -223,7 +225,7 @@ static ucs_status_t uct_glex_windows_post(uct_glex_ep_t *ep, uct_glex_windows_t 
     return status;
 }
 
-/* Get the handles of a key's windows, once. NO_RESOURCE: they are on their way. */
+/* Get the handles of a key's windows, once. NO_RESOURCE: the Get of the handles has not ended. */
 static UCS_F_NOINLINE ucs_status_t uct_glex_rma_get_windows(uct_glex_ep_t *ep,
                                                             uct_glex_rkey_t *rkey)
 {
@@ -234,13 +236,13 @@ static UCS_F_NOINLINE ucs_status_t uct_glex_rma_get_windows(uct_glex_ep_t *ep,
 
     table.packed.address = 0;
     table.packed.length = windows->num * sizeof(windows->mh[0]);
-    /* acquire: pairs with the release of the interface that had them */
+    /* acquire: pairs with the release of the interface that got the handles */
     if (!__atomic_compare_exchange_n(&windows->state, &state, UCT_GLEX_WINDOWS_FETCHING, 0,
                                      __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE)) {
         if (state == UCT_GLEX_WINDOWS_READY) {
             return UCS_OK;
         }
-        uct_glex_iface_recheck(ep->vc->iface); /* perhaps another interface gets them */
+        uct_glex_iface_recheck(ep->vc->iface); /* another interface may be getting the handles */
         return UCS_ERR_NO_RESOURCE;
     }
     if (uct_glex_md_rdma_now(ep->vc->iface->md)) {
@@ -258,22 +260,22 @@ static UCS_F_NOINLINE ucs_status_t uct_glex_rma_get_windows(uct_glex_ep_t *ep,
     return status;
 }
 
-/* Check the range of a request by a key, and have the handles of the key's windows */
+/* Check the range of a request by a key, and get the handles of the key's windows */
 static ucs_status_t uct_glex_rma_check(uct_glex_ep_t *ep, uct_glex_rkey_t *rkey,
                                        uint64_t remote_addr, size_t length)
 {
     ucs_status_t status = uct_glex_rma_check_range(rkey, remote_addr, length);
 
     if ((status != UCS_OK) || ucs_likely(rkey->windows == NULL) ||
-        /* acquire: pairs with the release of the interface that had the handles */
+        /* acquire: pairs with the release of the interface that got the handles */
         (__atomic_load_n(&rkey->windows->state, __ATOMIC_ACQUIRE) == UCT_GLEX_WINDOWS_READY)) {
         return status;
     }
     return uct_glex_rma_get_windows(ep, rkey);
 }
 
-/* Of a refusal the completion tells when progress fails the endpoint, as over a NIC that is a
- * device: UCP expects to hear of both at the same time. */
+/* The completion reports a refusal when progress fails the endpoint, as for requests that end
+ * later: UCP expects both at the same time */
 static ucs_status_t uct_glex_rma_refused(uct_glex_ep_t *ep, ucs_status_t status,
                                          uct_completion_t *comp)
 {
@@ -282,7 +284,7 @@ static ucs_status_t uct_glex_rma_refused(uct_glex_ep_t *ep, ucs_status_t status,
                status;
 }
 
-/* A put or get that ends before this returns: a copy if the memory is mapped, else
+/* A put or get that ends before the function returns: a copy if the memory is mapped, else
  * uct_glex_rma_now() */
 static ucs_status_t uct_glex_rma_move_now(uct_glex_ep_t *ep, int type, void *buffer, size_t length,
                                           uint64_t remote_addr, uct_glex_rkey_t *rkey)
@@ -322,7 +324,7 @@ ucs_status_t uct_glex_rma_track_puts(uct_glex_vc_t *vc)
     return uct_glex_rma_post(&req, op, UCT_GLEX_EVENT_PUTS);
 }
 
-/* All immediate puts of the VC have ended: who posted them is not to blame for the next ones */
+/* No immediate put of the VC is in flight: forget the endpoints that posted immediate puts */
 static void uct_glex_rma_forget_puts(uct_glex_vc_t *vc)
 {
     uct_glex_ep_t *ep;
@@ -333,7 +335,7 @@ static void uct_glex_rma_forget_puts(uct_glex_vc_t *vc)
     }
 }
 
-/* If the NIC refuses it later, the error names the VC's peer: uct_glex_error_put_refused() */
+/* A late refusal names only the VC's peer: uct_glex_error_put_refused() */
 static ucs_status_t uct_glex_rma_imm_put(uct_glex_ep_t *ep, const void *buffer, unsigned length,
                                          uint64_t remote_addr, const uct_glex_rkey_t *rkey)
 {
@@ -413,7 +415,7 @@ ucs_status_t uct_glex_ep_put_short(uct_ep_h tl_ep, const void *buffer, unsigned 
     ucs_status_t status;
     void *ptr;
 
-    /* For flags and counters: one store, and no call */
+    /* The fast path for flags and counters: one store */
     if (length == sizeof(uint64_t)) {
         ptr = uct_glex_rma_only_copy(ep, remote_addr, sizeof(uint64_t), uct_rkey);
         if (ucs_likely(ptr != NULL)) {
@@ -451,7 +453,7 @@ ucs_status_t uct_glex_ep_get_short(uct_ep_h tl_ep, void *buffer, unsigned length
     return status;
 }
 
-/* Pack into a buffer, and put that. Returns the length, or an error. */
+/* Pack into a bounce buffer, and put the buffer. Returns the length, or an error. */
 static ssize_t uct_glex_rma_put_packed(uct_glex_ep_t *ep, uct_pack_callback_t pack_cb, void *arg,
                                        uint64_t remote_addr, uct_glex_rkey_t *rkey)
 {
@@ -475,7 +477,7 @@ static ssize_t uct_glex_rma_put_packed(uct_glex_ep_t *ep, uct_pack_callback_t pa
     return (status == UCS_OK) ? (ssize_t)length : (ssize_t)status;
 }
 
-/* The same where the NIC carries out a put at once: no operation is needed */
+/* uct_glex_rma_put_packed() for a NIC that executes a put at once. The put needs no operation. */
 static ssize_t uct_glex_rma_put_packed_now(uct_glex_ep_t *ep, uct_pack_callback_t pack_cb,
                                            void *arg, uint64_t remote_addr, uct_glex_rkey_t *rkey)
 {
@@ -498,7 +500,8 @@ static ssize_t uct_glex_rma_put_packed_now(uct_glex_ep_t *ep, uct_pack_callback_
     return (status == UCS_OK) ? (ssize_t)length : (ssize_t)status;
 }
 
-/* A put that is the first one to the peer, or with the key, or that cannot be packed in place */
+/* The slow path of uct_glex_ep_put_bcopy(): the first put to the peer or with the key, or a put
+ * that cannot be packed in place */
 static UCS_F_NOINLINE ssize_t uct_glex_rma_put_bcopy(uct_glex_ep_t *ep, uct_pack_callback_t pack_cb,
                                                      void *arg, uint64_t remote_addr,
                                                      uct_rkey_t uct_rkey)
@@ -533,7 +536,7 @@ ssize_t uct_glex_ep_put_bcopy(uct_ep_h tl_ep, uct_pack_callback_t pack_cb, void 
     void *ptr = NULL;
     ssize_t ret;
 
-    /* The length is known only after pack_cb: pack in place if there is room for the maximum */
+    /* The length is known only after pack_cb. So pack in place if the maximum fits */
     if (ucs_likely(uct_glex_rkey_is_valid(uct_rkey))) {
         ptr = uct_glex_rma_only_copy(ep, remote_addr, iface->config.rma_buf_size, uct_rkey);
     }
@@ -625,7 +628,7 @@ static ucs_status_t uct_glex_rma_zcopy(uct_ep_h tl_ep, const uct_iov_t *iov, siz
     uct_glex_vc_t *vc;
     uct_glex_op_t *op;
 
-    /* One piece only: if the NIC refused a second one the first could not be withdrawn */
+    /* One piece only: if the NIC refused a second piece, the first piece could not be withdrawn */
     UCT_CHECK_IOV_SIZE(iovcnt, 1UL, "uct_glex_rma_zcopy");
     status = uct_glex_rma_vc(ep, &vc);
     if ((status != UCS_OK) || (length == 0)) {
@@ -676,7 +679,7 @@ ucs_status_t uct_glex_ep_get_zcopy(uct_ep_h tl_ep, const uct_iov_t *iov, size_t 
     size_t length;
     void *ptr;
 
-    /* UCP takes this for gets of any length */
+    /* UCP uses get_zcopy for gets of any length */
     if (ucs_likely(iovcnt == 1)) {
         length = uct_iov_total_length(iov, 1);
         ptr = ucs_likely(length > 0) ? uct_glex_rma_only_copy(ep, remote_addr, length, rkey) : NULL;

@@ -1,6 +1,6 @@
 /*
- * Put and get, and their completion: flush and fence. What the NIC lets peers map is put to and got
- * from by a copy; the inline functions find where it lies in this process, by its remote key.
+ * Put and get, and their completion: flush and fence. A copy accesses memory that the NIC lets this
+ * process map. The inline functions find the address in this process by the remote key.
  */
 #ifndef UCT_GLEX_RMA_H
 #define UCT_GLEX_RMA_H
@@ -21,9 +21,9 @@ ucs_status_t uct_glex_ep_get_bcopy(uct_ep_h tl_ep, uct_unpack_callback_t unpack_
 ucs_status_t uct_glex_ep_get_zcopy(uct_ep_h tl_ep, const uct_iov_t *iov, size_t iovcnt,
                                    uint64_t remote_addr, uct_rkey_t rkey, uct_completion_t *comp);
 
-/** Have an operation of the VC end when all puts are in their memory that leave no trace here: an
- *  empty put to ourselves, which the NIC starts after all earlier requests. Nothing where puts are
- *  over when they are posted. Returns OK or NO_RESOURCE: not now. */
+/** Post an operation of the VC that ends when all earlier puts without an operation have ended: an
+ *  empty put to the own endpoint with FENCE. Does nothing if puts end when they are posted. Returns
+ *  OK, NO_RESOURCE (not now), or an error. */
 ucs_status_t uct_glex_rma_track_puts(uct_glex_vc_t *vc);
 
 /* ---- completion: glex_flush.c ---- */
@@ -33,14 +33,14 @@ ucs_status_t uct_glex_ep_fence(uct_ep_h tl_ep, unsigned flags);
 ucs_status_t uct_glex_iface_flush(uct_iface_h tl_iface, unsigned flags, uct_completion_t *comp);
 ucs_status_t uct_glex_iface_fence(uct_iface_h tl_iface, unsigned flags);
 
-/** The operation of uct_glex_rma_track_puts() has ended, and so have the puts before it */
+/** The operation of uct_glex_rma_track_puts() and the puts before it have ended */
 void uct_glex_flush_puts_ended(uct_glex_iface_t *iface, uint32_t op_id);
 
-/* ---- what is mapped ---- */
+/* ---- mapped memory ---- */
 
-/* Where remote_addr lies in this process by a key that this interface keeps; NULL: ask the NIC. The
- * registration may have been removed or invalidated, and UCP relies on that. acquire: data is
- * loaded after the registration was found valid. */
+/* The address of remote_addr in this process by a key that this interface keeps. NULL: ask the NIC.
+ * The registration may have been removed or invalidated, and UCP relies on the check. acquire: data
+ * is loaded after the check. */
 static UCS_F_ALWAYS_INLINE void *uct_glex_rma_mapped(const uct_glex_rkey_t *rkey,
                                                      uint64_t remote_addr, size_t length)
 {
@@ -54,15 +54,15 @@ static UCS_F_ALWAYS_INLINE void *uct_glex_rma_mapped(const uct_glex_rkey_t *rkey
     return UCS_PTR_BYTE_OFFSET(rkey->ptr, offset);
 }
 
-/* Whether this interface keeps where the key's memory lies. relaxed: if so, its thread wrote it. */
+/* Whether this interface keeps the address of the key's memory. relaxed: the address was written by
+ * the thread of this interface. */
 static UCS_F_ALWAYS_INLINE int uct_glex_rma_is_kept(const uct_glex_iface_t *iface,
                                                     const uct_glex_rkey_t *rkey)
 {
     return __atomic_load_n(&rkey->ep, __ATOMIC_RELAXED) == iface->nic;
 }
 
-/* As uct_glex_rma_mapped(), of a key that this interface may not have used yet, or that another one
- * keeps */
+/* uct_glex_rma_mapped() for any key: new to this interface, or kept by another interface */
 static UCS_F_ALWAYS_INLINE void *uct_glex_rma_ptr(uct_glex_iface_t *iface, uint64_t remote_addr,
                                                   size_t length, uct_rkey_t uct_rkey)
 {
@@ -74,8 +74,8 @@ static UCS_F_ALWAYS_INLINE void *uct_glex_rma_ptr(uct_glex_iface_t *iface, uint6
     return uct_glex_map(iface->nic, &rkey->packed, remote_addr, length, NULL);
 }
 
-/* Where remote_addr lies if a copy is all that is to be done: the key is mapped, and the VC has not
- * failed. Else NULL: the slow path finds out why. */
+/* The address of remote_addr if a copy is enough: the interface keeps the key, and the VC has not
+ * failed. NULL: the slow path finds the reason. */
 static UCS_F_ALWAYS_INLINE void *uct_glex_rma_only_copy(const uct_glex_ep_t *ep,
                                                         uint64_t remote_addr, size_t length,
                                                         uct_rkey_t uct_rkey)
