@@ -8,22 +8,21 @@
 #include <ucs/sys/string.h>
 #include <string.h>
 
-/* Fewest messages in flight for which a FIFO is worth while */
+/* Least number of messages in flight with a FIFO */
 #define UCT_GLEX_ER_MIN_MSGS 4
 
-/* The first FIFOs that are lent at once, and their size; docs/variables.md */
+/* Number of large FIFOs, and the size of a large FIFO; docs/variables.md */
 #define UCT_GLEX_ER_LARGE      4u
 #define UCT_GLEX_ER_LARGE_SIZE (256ul << 10)
 
 /* UCX_GLEX_ERQ_SPACING=auto in large FIFOs on processors of AMD */
 #define UCT_GLEX_ER_SPACING 2048ul
 
-/* So many borrowers together may fill the event queue, where a full queue loses nothing */
+/* On a NIC whose full event queue loses nothing: most shares of the event queue */
 #define UCT_GLEX_ER_LOSSLESS_SHARES 8u
 
-/* Between how many borrowers the event queue is divided: each message in flight takes an entry.
- * Where a full queue loses nothing few borrowers get larger shares, so that credits return less
- * often. */
+/* Number of shares of the event queue. Each message in flight takes an entry. If a full queue loses
+ * nothing, few borrowers get larger shares, so credits return less often. */
 static unsigned uct_glex_er_event_shares(const uct_glex_iface_t *iface)
 {
     return UCT_GLEX_NIC_LOSSLESS ? ucs_min(iface->er.max, UCT_GLEX_ER_LOSSLESS_SHARES) :
@@ -51,10 +50,11 @@ static ucs_status_t uct_glex_er_init_pools(uct_glex_iface_t *iface)
 }
 
 /*
- * The spacing of long messages. While the lender reads a message the prefetcher of an AMD processor
- * fetches the next one, too, which the borrower is writing. A spacing prevents that
- * (docs/performance.md, "Zen 4"). Small FIFOs have none: they would hold few messages. Nor do short
- * messages: they gain nothing, and each would touch a page of its own.
+ * The spacing of long messages. While the lender reads a message, the prefetcher of an AMD
+ * processor also fetches the next message, which the borrower is writing. A spacing prevents this
+ * (docs/performance.md, "Zen 4"). Small FIFOs have no spacing, because they would hold few
+ * messages. Short messages have no spacing: they gain nothing, and each short message would touch
+ * another page.
  */
 static size_t uct_glex_er_spacing(const uct_glex_iface_config_t *config, size_t size)
 {
@@ -76,10 +76,11 @@ static uct_glex_fifo_layout_t uct_glex_er_layout(const uct_glex_iface_config_t *
 
 /*
  * A stream of 1 to 8 KB through a FIFO that fits into the processor's first caches is two to four
- * times slower than through a large one: the caches of both processors still have the lines that
- * the borrower writes, so its prefetcher does not fetch them for writing. But a FIFO takes memory
- * whether or not there is a stream. So the first ones are large, if the user chose no size, and
- * take half of ER_MAX_MEM at most. Between hosts more may be on its way through those.
+ * times slower than through a large FIFO. The reason is the prefetcher of the borrower's processor:
+ * the lines of a small FIFO are still in the caches of both processors, and the prefetcher does not
+ * fetch such lines for writing. But every FIFO takes memory, also without a stream. So only the
+ * first FIFOs are large, if the user chose no size. They take half of ER_MAX_MEM at most. Between
+ * hosts, large FIFOs allow more data in flight.
  */
 static void uct_glex_er_init_sizes(uct_glex_iface_t *iface, const uct_glex_iface_config_t *config)
 {
@@ -100,7 +101,7 @@ static void uct_glex_er_init_sizes(uct_glex_iface_t *iface, const uct_glex_iface
     iface->er.max = ucs_min(config->er_max_channels, ucs_min(max, 32768));
 }
 
-/* Messages in flight of a borrower that does not map its FIFO */
+/* Most messages in flight of a borrower that does not map its FIFO */
 static ucs_status_t uct_glex_er_init_msgs(uct_glex_iface_t *iface, unsigned eq_entries)
 {
     iface->er.msgs_max = ucs_min(iface->er.units[0], eq_entries / uct_glex_er_event_shares(iface));
@@ -162,18 +163,19 @@ void uct_glex_er_cleanup_iface(uct_glex_iface_t *iface)
 /* ---- published credits, the borrower's side ---- */
 
 /*
- * The credits of a FIFO that its borrower maps. The lender publishes what it has consumed beside
- * the slots. A borrower that has credits left does not read them, so the line stays with the
- * lender; one that has none reads them before it gives up, and at every progress. One that sleeps
- * makes a wake-up request beside the credits, and gets a message. A borrower that cannot map the
- * FIFO cannot withdraw the request that stands there at first, and always gets messages.
+ * The credits of a FIFO that its borrower maps. The lender publishes the totals of consumed units
+ * and messages beside the slots. A borrower with credits does not read them, so the cache line
+ * stays with the lender. A borrower without credits reads the line before a send is refused, and at
+ * every progress. A sleeping borrower makes a wake-up request beside the credits, and gets a
+ * message. A borrower that cannot map the FIFO cannot withdraw the initial request, and always gets
+ * messages.
  *
- * A borrower that reads credits ignores those in headers: it may send for long without progress,
- * and a header that waits meanwhile would be taken for a new one when the counters have gone half
- * way round.
+ * A borrower that reads credits ignores the credits in headers. The borrower may send for long
+ * without progress while a header waits. When the counters have gone half way round, the credits of
+ * such a header would look new.
  */
 
-/* Tell the NIC's counters of the messages that were stored since: before 65,536 are */
+/* Add the stored messages to the NIC's counters, before 65,536 messages are stored */
 static void uct_glex_er_count(uct_glex_vc_t *vc)
 {
     uct_glex_er_tx_t *er = vc->er_tx;
@@ -190,20 +192,21 @@ int uct_glex_er_read_credits(uct_glex_vc_t *vc)
     if (!vc->er_tx_mapped) {
         return 0;
     }
-    /* acquire: the lender has read what lay in the units that it counts, they may be overwritten */
+    /* acquire: the lender has read the counted units before, so they may be overwritten */
     credits = __atomic_load_n(&er->ctrl->credits, __ATOMIC_ACQUIRE);
     uct_glex_er_count(vc);
     return uct_glex_fifo_update(&vc->tx_fifo, credits, credits >> 16);
 }
 
-/* Differs from the request of an earlier borrower, which may withdraw its own one late */
+/* The generation tells this request from the request of an earlier borrower, which may withdraw its
+ * own request late */
 static uint32_t uct_glex_er_wakeup_request(const uct_glex_er_tx_t *er)
 {
     return ((uint32_t)er->gen << 8) | 1;
 }
 
-/* Awake, and with credits: withdraw the wake-up request, if there is one. relaxed, both: a message
- * too many does no harm. */
+/* The process is awake and has credits: withdraw the wake-up request, if any. relaxed, both: an
+ * unnecessary message does no harm. */
 static void uct_glex_er_withdraw_request(uct_glex_er_tx_t *er)
 {
     uint32_t request = uct_glex_er_wakeup_request(er);
@@ -247,7 +250,7 @@ unsigned uct_glex_er_progress_starved(uct_glex_iface_t *iface)
         count += more;
         ucs_list_del(&er->starved);
         ucs_list_add_tail(&iface->er.starved, &er->starved);
-        /* A send that was refused may have read the credits before */
+        /* A refused send may have read the credits before */
         if (more || uct_glex_er_has_credits(er->vc)) {
             uct_glex_er_starve_end(er);
             uct_glex_er_withdraw_request(er);
@@ -263,9 +266,9 @@ void uct_glex_er_want_credits(uct_glex_iface_t *iface)
 
     ucs_list_for_each(er, &iface->er.starved, starved)
     {
-        /* relaxed: the caller's barrier is sequentially consistent, as is the lender's between its
-         * store of the credits and its load of `wanted`: the lender sees that we sleep, or we see
-         * the credits */
+        /* relaxed: the caller has a sequentially consistent barrier, and so has the lender between
+         * its store of the credits and its load of `wanted`. So the lender sees the request, or
+         * this process sees the credits. */
         __atomic_store_n(&er->ctrl->wanted, uct_glex_er_wakeup_request(er), __ATOMIC_RELAXED);
     }
 }
@@ -277,7 +280,7 @@ int uct_glex_er_has_new_credits(uct_glex_iface_t *iface)
 
     ucs_list_for_each(er, &iface->er.starved, starved)
     {
-        /* As in progress: new ones, or those that a refused send has read */
+        /* New credits, or credits that a refused send has read */
         if (uct_glex_er_read_credits(er->vc) || uct_glex_er_has_credits(er->vc)) {
             uct_glex_vc_resume(er->vc);
             some = 1;
@@ -337,7 +340,7 @@ static ucs_status_t uct_glex_er_map(uct_glex_vc_t *vc, uct_glex_er_tx_t *er,
         er->ctrl = UCS_PTR_BYTE_OFFSET(ptr, size);
         er->slots = (uct_glex_slot_t *)(er->ctrl + 1);
         er->use_fence = er->ctrl->needs_fence || !vc->iface->er.has_membarrier;
-        /* We read the credits. relaxed: as in uct_glex_er_withdraw_request() */
+        /* This process reads the credits. relaxed: as in uct_glex_er_withdraw_request() */
         __atomic_store_n(&er->ctrl->wanted, 0, __ATOMIC_RELAXED);
         return UCS_OK;
     }
@@ -366,7 +369,7 @@ static int uct_glex_er_grant_valid(const uct_glex_ctl_t *ctl)
            ((ctl->fifo_offset % UCT_GLEX_ER_ALIGN) == 0);
 }
 
-/* Without SR a message that is too long for the FIFO would wait for ever */
+/* A message that is too long for the FIFO would wait for ever without SR */
 static void uct_glex_er_check_fits(uct_glex_vc_t *vc)
 {
     size_t max = vc->iface->config.max_bcopy;
@@ -393,7 +396,7 @@ void uct_glex_er_granted(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl)
 {
     uct_glex_er_tx_t *er;
 
-    /* A GRANT that was not asked for is valid, too */
+    /* A GRANT without a request is valid, too */
     if ((vc->er_tx != NULL) || !uct_glex_er_grant_valid(ctl)) {
         ucs_error("glex: endpoint 0x%" PRIx64 " granted an impossible FIFO", vc->peer);
         uct_glex_vc_fail(vc, UCS_ERR_CONNECTION_RESET);
@@ -420,7 +423,7 @@ void uct_glex_er_granted(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl)
     er->req.rmt_key = ctl->key;
     er->req.flag = GLEX_FLAG_REMOTE_EVT | GLEX_EXT_FLAG_NO_LOSS;
 
-    /* Before the lender gave this FIFO it had consumed all messages of an earlier one */
+    /* The lender consumes all messages of an earlier FIFO before it lends another FIFO */
     vc->tx_fifo.acked.units = vc->tx_fifo.head;
     vc->tx_fifo.acked.msgs = vc->tx_fifo.msgs;
     vc->tx_fifo.units = ctl->fifo_units;
@@ -456,14 +459,14 @@ void uct_glex_er_drop_tx(uct_glex_vc_t *vc)
     vc->er_requested = 0;
 }
 
-/* Give the FIFO back */
+/* Return the FIFO to the lender */
 static void uct_glex_er_release(uct_glex_vc_t *vc)
 {
     uct_glex_er_post_released(vc, vc->er_tx->index, vc->er_tx->gen);
     uct_glex_er_drop_tx(vc);
     vc->sr_count = UCT_GLEX_ER_RETRY;
     if (!uct_glex_iface_has_channel(vc->iface, UCT_GLEX_CHANNEL_SR)) {
-        uct_glex_er_request(vc); /* there is no other channel */
+        uct_glex_er_request(vc); /* ER is the only channel */
     }
 }
 
@@ -473,17 +476,17 @@ void uct_glex_er_recv_revoke(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl)
         (vc->er_tx->gen == ctl->revoked_gen)) {
         uct_glex_er_release(vc);
     } else if (!(vc->ctl & UCT_GLEX_CTL_ER_RELEASED)) {
-        /* Released before, or never mapped: the lender ignores a RELEASED that it had already */
+        /* Released before, or never mapped. The lender ignores a second RELEASED. */
         uct_glex_er_post_released(vc, ctl->revoked_index, ctl->revoked_gen);
     }
 }
 
 /* ---- sending ---- */
 
-/* A message that is to be sent: where it goes in the units of the FIFO */
+/* The place of the next message in the units of the FIFO */
 typedef struct uct_glex_er_place {
     uint16_t offset; /* in units */
-    uint16_t skip;   /* units to the end that are not used */
+    uint16_t skip;   /* units up to the end that are skipped */
     uint16_t units;
 } uct_glex_er_place_t;
 
@@ -492,10 +495,10 @@ static UCS_F_ALWAYS_INLINE unsigned uct_glex_er_wrap_flag(const uct_glex_er_plac
     return (place->skip != 0) ? UCT_GLEX_FLAG_WRAP : 0;
 }
 
-/* Find room for a message of up to place->units. Returns 0 if there is none. */
+/* Find room for a message of place->units at most. Returns 0 if there is no room. */
 static UCS_F_ALWAYS_INLINE int uct_glex_er_reserve(uct_glex_vc_t *vc, uct_glex_er_place_t *place)
 {
-    /* No loop: a lender that publishes new credits for ever must not keep us here */
+    /* No loop: a lender that always publishes new credits must not keep this process here */
     return ucs_likely(
                uct_glex_fifo_reserve(&vc->tx_fifo, place->units, &place->offset, &place->skip)) ||
            (uct_glex_er_read_credits(vc) &&
@@ -522,7 +525,7 @@ UCS_F_NOINLINE void uct_glex_er_ring(uct_glex_vc_t *vc)
 {
     glex_ret_t ret;
 
-    /* relaxed: the event, which the lender waits for, is posted after it */
+    /* relaxed: the event follows, and the lender waits for the event */
     __atomic_store_n(&vc->er_tx->ctrl->armed, 0, __ATOMIC_RELAXED);
     ret = glex_ext_post_event(vc->iface->nic, uct_glex_vc_dest(vc), 0,
                               uct_glex_hdr_type_am(UCT_GLEX_EVENT_RING, 0) |
@@ -537,13 +540,13 @@ UCS_F_NOINLINE void uct_glex_er_ring(uct_glex_vc_t *vc)
     }
 }
 
-/* Of the next message's units, fetch so many bytes */
+/* Most bytes of the next message's units to prefetch */
 #define UCT_GLEX_ER_PREFETCH_BYTES 2048u
 
 /*
- * The next message will be packed behind this one, and may be as long. The caches of both
- * processors probably have its units, so no prefetcher asks for them. They are fetched for writing
- * while the program prepares the message.
+ * Prefetch the units of the next message for writing, while the program prepares the message. The
+ * next message is packed behind this message, and may be as long. The units are probably in the
+ * caches of both processors, so no hardware prefetcher fetches them.
  */
 static UCS_F_ALWAYS_INLINE void uct_glex_er_prefetch_next(const uct_glex_vc_t *vc, unsigned units,
                                                           size_t length)
@@ -561,7 +564,7 @@ static UCS_F_ALWAYS_INLINE void uct_glex_er_prefetch_next(const uct_glex_vc_t *v
     }
 }
 
-/* A message of `length` bytes lies at its place in the units */
+/* Publish a message of `length` bytes that is packed at its place in the units */
 static UCS_F_ALWAYS_INLINE void uct_glex_er_publish_units(uct_glex_vc_t *vc, uint8_t am_id,
                                                           size_t length, unsigned flags,
                                                           const uct_glex_er_place_t *place)
@@ -591,8 +594,8 @@ static ucs_status_t uct_glex_er_send_slot(uct_glex_vc_t *vc, uint8_t am_id, cons
     return UCS_OK;
 }
 
-/* The message was packed into units: a short one is copied to its slot, which needs none of them,
- * and one line less is sent to the lender's processor */
+/* Publish a message that is packed at its place in the units. A short message is copied to its
+ * slot, and uses no units. So the lender's processor fetches one cache line less. */
 static UCS_F_ALWAYS_INLINE void uct_glex_er_publish_packed(uct_glex_vc_t *vc, uint8_t am_id,
                                                            size_t length,
                                                            uct_glex_er_place_t *place)
@@ -612,7 +615,7 @@ static UCS_F_ALWAYS_INLINE void uct_glex_er_publish_packed(uct_glex_vc_t *vc, ui
 
 /* ---- by puts with events: the FIFO is not mapped ---- */
 
-/* The next message's header, as its event */
+/* The header of the next message as an event */
 static glex_event_t uct_glex_er_event(const uct_glex_vc_t *vc, uint8_t am_id, unsigned flags,
                                       const uct_glex_er_place_t *place, size_t length)
 {
@@ -637,7 +640,7 @@ static glex_ret_t uct_glex_er_imm_put(uct_glex_vc_t *vc, uint8_t am_id, unsigned
     return glex_imm_rdma(vc->iface->nic, req, NULL);
 }
 
-/* Put what lies in the mirror to the same place in the FIFO; the event follows the data */
+/* Put the message in the mirror to the same place in the FIFO. The event follows the data. */
 static glex_ret_t uct_glex_er_put(uct_glex_vc_t *vc, uint8_t am_id, unsigned flags,
                                   const uct_glex_er_place_t *place, size_t length)
 {
@@ -659,7 +662,7 @@ static glex_ret_t uct_glex_er_put(uct_glex_vc_t *vc, uint8_t am_id, unsigned fla
     return glex_rdma(vc->iface->nic, &req, NULL);
 }
 
-/* A message of `length` bytes was packed at its place in the mirror */
+/* Send a message of `length` bytes that is packed at its place in the mirror */
 static ucs_status_t uct_glex_er_send_mirror(uct_glex_vc_t *vc, uint8_t am_id, size_t length,
                                             unsigned flags, uct_glex_er_place_t *place)
 {
@@ -701,9 +704,9 @@ ucs_status_t uct_glex_er_send(uct_glex_vc_t *vc, uint8_t am_id, const void *data
     return uct_glex_er_send_mirror(vc, am_id, length, flags, &place);
 }
 
-/* The length is known only after pack_cb, so there must be room for max_bcopy. If that does not fit
- * before the end of the FIFO the end is skipped, although the message might fit: that wastes at
- * most max_bcopy of a lap, and saves a second copy. */
+/* The length is known only after pack_cb, so there must be room for max_bcopy. If max_bcopy does
+ * not fit before the end of the FIFO, the end is skipped, even if the message would fit. So a lap
+ * wastes max_bcopy at most, but the message is not copied twice. */
 ssize_t uct_glex_er_bcopy(uct_glex_vc_t *vc, uint8_t am_id, uct_pack_callback_t pack_cb, void *arg)
 {
     uct_glex_er_place_t place = {.units = vc->er_tx->bcopy_units};

@@ -14,13 +14,14 @@ static void uct_glex_er_publish_begin(uct_glex_vc_t *vc)
     uct_glex_er_rx_t *er_rx = uct_glex_er_rx_of(vc);
     unsigned i;
 
-    /* relaxed, all: before the GRANT, which publishes them */
+    /* relaxed, all stores: the GRANT follows and publishes them */
     for (i = 0; i < UCT_GLEX_FIFO_SLOTS; ++i) {
-        __atomic_store_n(&er_rx->slots[i].word, 0, __ATOMIC_RELAXED); /* the last borrower's */
+        __atomic_store_n(&er_rx->slots[i].word, 0, __ATOMIC_RELAXED); /* the word of the last
+                                                                       * borrower */
     }
     __atomic_store_n(&er_rx->ctrl->armed, 1, __ATOMIC_RELAXED);
     er_rx->ctrl->needs_fence = !vc->iface->er.has_membarrier;
-    /* until the borrower withdraws it */
+    /* the borrower withdraws the request */
     __atomic_store_n(&er_rx->ctrl->wanted, 1, __ATOMIC_RELAXED);
     er_rx->arrived = vc->tx.credits.er.msgs;
     uct_glex_er_publish_credits(vc);
@@ -33,7 +34,7 @@ int uct_glex_er_publish_credits(uct_glex_vc_t *vc)
     if (er_rx->ctrl == NULL) {
         return 0;
     }
-    /* release: the handlers have read what lay in the slots and units that are counted */
+    /* release: the handlers have read the counted slots and units */
     __atomic_store_n(&er_rx->ctrl->credits, (uint32_t)(vc->tx.credits.word >> 32),
                      __ATOMIC_RELEASE);
     vc->advertised = vc->tx.credits.er;
@@ -44,13 +45,13 @@ int uct_glex_er_publish_credits(uct_glex_vc_t *vc)
 
 /* ---- lending ---- */
 
-/* Time between two searches for an idle FIFO: long enough for all processes that share a processor
- * to run */
+/* Time between two searches for an idle FIFO. This time is enough for every process of a shared
+ * processor to run. */
 #define UCT_GLEX_ER_IDLE_MS 16
 
-/* All FIFOs are lent: revoke one that was not used since the last search. Of very many FIFOs each
- * search looks at some. Those of all are so far apart that each FIFO is observed for the time
- * above. */
+/* All FIFOs are lent: revoke a FIFO that was not used since the last search. A search looks at
+ * UCT_GLEX_SLICE FIFOs at most. With more FIFOs the searches come more often. So two looks at a
+ * FIFO are UCT_GLEX_ER_IDLE_MS apart. */
 static void uct_glex_er_revoke_idle(uct_glex_iface_t *iface)
 {
     ucs_time_t now = ucs_get_time();
@@ -77,9 +78,9 @@ static void uct_glex_er_revoke_idle(uct_glex_iface_t *iface)
     }
 }
 
-/* Takes a large FIFO if one is left and the NIC has memory for a large one, else a small FIFO.
- * A small FIFO in the NIC's memory is faster than a large FIFO on the heap, which the borrower
- * cannot map. NULL: there is no memory now. */
+/* Takes a large FIFO if the limit and the NIC's memory allow a large FIFO, else a small FIFO. A
+ * small FIFO in the NIC's memory is faster than a large FIFO on the heap, which the borrower cannot
+ * map. NULL: no memory now. */
 static uct_glex_buf_t *uct_glex_er_rx_get_buf(uct_glex_iface_t *iface, uint8_t *is_large_p)
 {
     uct_glex_buf_t *buf = NULL;
@@ -94,7 +95,7 @@ static uct_glex_buf_t *uct_glex_er_rx_get_buf(uct_glex_iface_t *iface, uint8_t *
         if (buf != NULL) {
             uct_glex_buf_put(buf);
         }
-        iface->er.large_left = 0; /* not tried again before one comes back */
+        iface->er.large_left = 0; /* no new try before a large FIFO comes back */
     }
     *is_large_p = 0;
     buf = NULL;
@@ -102,7 +103,7 @@ static uct_glex_buf_t *uct_glex_er_rx_get_buf(uct_glex_iface_t *iface, uint8_t *
     return buf;
 }
 
-/* A buffer for the FIFO that `vc` borrows. Returns 0: there is no memory for it now. */
+/* Get a buffer for the FIFO that `vc` borrows. Returns 0: no memory now. */
 static int uct_glex_er_rx_alloc(const uct_glex_vc_t *vc, uct_glex_er_rx_t *er_rx)
 {
     uct_glex_iface_t *iface = vc->iface;
@@ -117,7 +118,7 @@ static int uct_glex_er_rx_alloc(const uct_glex_vc_t *vc, uct_glex_er_rx_t *er_rx
     units = iface->er.units[er_rx->is_large];
     er_rx->layout = iface->er.layout[er_rx->is_large];
     if (!uct_glex_vc_is_mapped(vc)) {
-        /* the NIC writes, and spacing would only leave room for fewer messages */
+        /* the NIC writes, so spacing only costs room for messages */
         er_rx->layout.spacing_shift = er_rx->layout.unit_shift;
     }
     er_rx->base = UCS_PTR_BYTE_OFFSET(er_rx->buf->ptr, uct_glex_er_pad(er_rx->layout));
@@ -125,7 +126,7 @@ static int uct_glex_er_rx_alloc(const uct_glex_vc_t *vc, uct_glex_er_rx_t *er_rx
     er_rx->ctrl = er_rx->buf->nic_memory ? ctrl : NULL;
     er_rx->slots = er_rx->buf->nic_memory ? (uct_glex_slot_t *)(ctrl + 1) : NULL;
     if (er_rx->buf->nic_memory) {
-        /* Its borrower may map it or not, and has so many in flight at least */
+        /* The borrower has at least this number of messages in flight, with or without a mapping */
         msgs_max = ucs_min(msgs_max, UCT_GLEX_FIFO_SLOTS);
     }
     uct_glex_fifo_set_size(&er_rx->fifo, units, msgs_max, er_rx->buf->nic_memory);
@@ -140,7 +141,7 @@ int uct_glex_er_lend(uct_glex_vc_t *vc)
     uct_glex_er_rx_t *er_rx = &iface->er_rx[index];
 
     if ((vc->lent != UCT_GLEX_LENT_NONE) || (iface->er.max == 0)) {
-        return 0; /* it has one already, or ER is not configured */
+        return 0; /* the VC has a FIFO already, or ER is not configured */
     }
     if (iface->er.lent == iface->er.max) {
         uct_glex_er_revoke_idle(iface);
@@ -157,7 +158,7 @@ int uct_glex_er_lend(uct_glex_vc_t *vc)
     er_rx->revoked = 0;
     vc->lent = UCT_GLEX_LENT_FIFO;
     vc->rx_fifo_index = index;
-    er_rx->fifo.next = vc->tx.credits.er.units; /* all of an earlier FIFO is consumed */
+    er_rx->fifo.next = vc->tx.credits.er.units; /* an earlier FIFO is consumed */
     vc->er_rx_mapped = (er_rx->ctrl != NULL);
     if (vc->er_rx_mapped) {
         uct_glex_er_publish_begin(vc);
@@ -187,7 +188,7 @@ uct_glex_er_rx_t *uct_glex_er_lease_rx(uct_glex_vc_t *vc)
     er_rx->vc = NULL;
     vc->lent = UCT_GLEX_LENT_NONE;
     vc->er_rx_mapped = 0;
-    vc->ctl &= ~UCT_GLEX_CTL_ER_REVOKE; /* it would name no FIFO, or the next one */
+    vc->ctl &= ~UCT_GLEX_CTL_ER_REVOKE; /* the REVOKE would name no FIFO, or the next FIFO */
     return er_rx;
 }
 
@@ -215,9 +216,9 @@ void uct_glex_er_released(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl)
 
     if ((vc->lent != UCT_GLEX_LENT_NONE) && (ctl->released_index == vc->rx_fifo_index) &&
         (ctl->released_gen == er_rx->gen)) {
-        uct_glex_er_poll_begin(vc); /* there may be messages, although it is armed */
+        uct_glex_er_poll_begin(vc); /* an armed FIFO may have messages */
         vc->lent = UCT_GLEX_LENT_RELEASED;
-        er_rx->fifo.tell_msgs = 0; /* check after each message whether it was the last */
+        er_rx->fifo.tell_msgs = 0; /* check after each message whether the FIFO is free */
         er_rx->release_at = ctl->er_sent;
         uct_glex_er_check_released(vc);
     }

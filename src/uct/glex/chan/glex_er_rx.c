@@ -11,27 +11,27 @@
 
 /*
  * Which FIFOs progress polls. A lender polls a FIFO from its first message on. When the FIFO was
- * silent for a while the lender arms it and forgets it: the borrower then rings, by an event, with
- * its next message. So silent FIFOs cost nothing, and a stream needs no event.
+ * silent for a while, the lender arms the FIFO and stops polling. Then the borrower rings, by an
+ * event, with its next message. So silent FIFOs cost nothing, and a stream needs no event.
  *
  *     borrower                          lender
  *     1. store the slot's word          3. store 1 to `armed`
  *     2. load `armed`; not 0:           4. membarrier()
  *        store 0, post an event         5. load the slot's word; new: clear `armed`, poll on
  *
- * A message must not be published while the lender forgets the FIFO, and no event be posted. The
- * borrower's 1 and 2 may be exchanged by its processor's store buffer. membarrier() is a full
- * fence in every thread that runs at that time, and a thread that does not run passes one when it
- * is resumed. If that fence comes after 1, the lender's load 5 finds the message. Else the
- * borrower's load 2 comes after the fence, thus after 3, and finds `armed`. test/model checks
- * this, and finds the lost message where 4 is left out.
+ * A message must not be published without an event while the lender stops polling. The store buffer
+ * of the borrower's processor may exchange 1 and 2. membarrier() executes a full fence in every
+ * running thread of registered processes. A thread that does not run passes a full fence when the
+ * scheduler resumes the thread. If the fence comes after 1, load 5 finds the message. Otherwise
+ * load 2 comes after the fence, thus after 3, and finds `armed`. test/model/fifo_arm.pml checks
+ * this, and finds the lost message without step 4.
  *
- * `armed` has two writers. The borrower clears it only between its load 2 and its event, and the
- * event makes the lender poll again. So a late store of 0, after the lender armed the FIFO
- * another time, is followed by an event, too.
+ * `armed` has two writers. The borrower clears `armed` only between its load 2 and its event, and
+ * the event makes the lender poll again. So if the borrower's store of 0 comes late, after the
+ * lender has armed the FIFO again, an event follows, too.
  */
 
-/* ---- what was delivered ---- */
+/* ---- consumption ---- */
 
 void uct_glex_er_consumed_slow(uct_glex_vc_t *vc)
 {
@@ -40,7 +40,7 @@ void uct_glex_er_consumed_slow(uct_glex_vc_t *vc)
         return;
     }
     if (!vc->er_rx_mapped) {
-        uct_glex_vc_schedule(vc); /* the next message may take the credits along */
+        uct_glex_vc_schedule(vc); /* the next message may return the credits */
     } else if (!uct_glex_er_publish_credits(vc)) {
         uct_glex_ctl_post(vc, UCT_GLEX_CTL_CREDIT);
     }
@@ -62,7 +62,8 @@ void uct_glex_er_consumed(uct_glex_vc_t *vc, uint16_t used)
 
 /* ---- messages ---- */
 
-/* Where the message lies in the units of the FIFO that was lent; NULL: beyond their end */
+/* Finds the message in the units of the lent FIFO. NULL: the message is beyond the end, and the VC
+ * has failed. */
 static void *uct_glex_er_find(uct_glex_vc_t *vc, unsigned flags, uint32_t length, uint16_t *used_p)
 {
     uct_glex_er_rx_t *er_rx = uct_glex_er_rx_of(vc);
@@ -77,7 +78,7 @@ static void *uct_glex_er_find(uct_glex_vc_t *vc, unsigned flags, uint32_t length
     return er_rx->base + ((size_t)offset << er_rx->layout.unit_shift);
 }
 
-/* A message of a FIFO: deliver it if it is the next one, else keep it */
+/* Deliver a message of a FIFO if the message is the next message, else keep the message */
 static UCS_F_ALWAYS_INLINE void uct_glex_er_recv_msg(uct_glex_vc_t *vc, uint16_t seq, uint8_t am_id,
                                                      unsigned flags, void *data, uint32_t length,
                                                      uint16_t used)
@@ -119,8 +120,8 @@ void uct_glex_er_take_unusual(uct_glex_er_rx_t *er_rx, uct_glex_slot_t *slot, ui
 
 /* ---- messages by puts with events ---- */
 
-/* The VC that an event names, if its peer borrowed a FIFO, or NULL. A peer that writes to the
- * FIFO of a VC that is over does not know that. */
+/* The VC that an event names, or NULL if the VC has no lent FIFO. A peer that writes to the FIFO of
+ * a VC that is over gets END. */
 static uct_glex_vc_t *uct_glex_er_lent_vc(uct_glex_iface_t *iface, uint64_t word)
 {
     uct_glex_vc_t *vc = uct_glex_vc_by_id(iface, uct_glex_hdr_vc_id(word));
@@ -135,7 +136,7 @@ static uct_glex_vc_t *uct_glex_er_lent_vc(uct_glex_iface_t *iface, uint64_t word
     return NULL;
 }
 
-/* The same. Handles the event's acknowledgement, too. */
+/* Returns uct_glex_er_lent_vc(), and handles the acknowledgement in the event */
 static uct_glex_vc_t *uct_glex_er_vc(uct_glex_iface_t *iface, uint64_t word)
 {
     uct_glex_vc_t *vc = uct_glex_er_lent_vc(iface, word);
@@ -170,13 +171,13 @@ void uct_glex_er_recv(uct_glex_iface_t *iface, uint64_t word, uct_glex_credits_t
 
 /* ---- polling ---- */
 
-/* FIFOs polled by one call of progress; of more, these in turn */
+/* Most FIFOs that one progress call polls. The next call polls the next FIFOs. */
 #define UCT_GLEX_ER_POLL_FIFOS 8
 
-/* Messages taken from one FIFO by one call of progress */
+/* Most messages that one progress call takes from a FIFO */
 #define UCT_GLEX_ER_POLL_MSGS UCT_GLEX_POLL_BATCH
 
-/* A FIFO is silent when nothing has come for this time, or up to twice as long */
+/* A FIFO is silent if nothing arrives for this time, or for up to twice this time */
 #define UCT_GLEX_ER_SILENT_US 500
 
 int uct_glex_er_init_membarrier(void)
@@ -185,7 +186,7 @@ int uct_glex_er_init_membarrier(void)
            (syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) == 0);
 }
 
-/* Step 4 above. Returns 0 if it cannot be done: then no FIFO may be forgotten. */
+/* Step 4 above. Returns 0 if membarrier() fails. Then polling must not stop. */
 static int uct_glex_er_barrier(const uct_glex_iface_t *iface)
 {
     __atomic_thread_fence(__ATOMIC_SEQ_CST); /* for borrowers that use fences: ctrl->needs_fence */
@@ -199,7 +200,7 @@ static int uct_glex_er_barrier(const uct_glex_iface_t *iface)
     return 0;
 }
 
-/* relaxed: the barrier orders it, or nothing depends on it */
+/* relaxed: the barrier orders the store, or nothing depends on the store */
 static void uct_glex_er_set_armed(uct_glex_er_rx_t *er_rx, uint32_t value)
 {
     __atomic_store_n(&er_rx->ctrl->armed, value, __ATOMIC_RELAXED);
@@ -232,9 +233,9 @@ void uct_glex_er_poll_end(uct_glex_iface_t *iface, uct_glex_er_rx_t *er_rx)
     }
 }
 
-/* The memory still takes messages, so only the ring can fail. A message that is stored at the
- * same time, without a ring, counts as one that came before the interface closed: no barrier is
- * needed. */
+/* The memory of lent FIFOs still accepts messages, but a ring to this endpoint fails. A message
+ * that is stored at the same time, without a ring, counts as a message before closing. So no
+ * barrier is needed. */
 void uct_glex_er_close(uct_glex_iface_t *iface)
 {
     unsigned i;
@@ -249,8 +250,9 @@ void uct_glex_er_close(uct_glex_iface_t *iface)
     }
 }
 
-/* After so many messages in a row the borrower is ahead of us, and slots further on are filled. To
- * fetch a slot that the borrower is about to fill would cost both sides. */
+/* Number of messages in a row after which the poll prefetches slots. Then the borrower is ahead,
+ * and later slots are filled. To fetch a slot that the borrower is about to fill would cost both
+ * sides time. */
 #define UCT_GLEX_ER_PREFETCH_MSGS 4
 
 unsigned uct_glex_er_poll_fifo(uct_glex_er_rx_t *er_rx)
@@ -290,8 +292,8 @@ unsigned uct_glex_er_recv_ring(uct_glex_iface_t *iface, uint64_t word)
     return uct_glex_er_rx_of(vc)->is_polled ? uct_glex_er_poll_fifo(uct_glex_er_rx_of(vc)) : 0;
 }
 
-/* Stop polling those that were armed of the FIFOs `first` to `end` - 1, except those that have a
- * message by now. Returns how many have one. */
+/* Stop polling the armed FIFOs among the polled FIFOs `first` to `end` - 1, but go on polling FIFOs
+ * that have a message by now. Returns the number of armed FIFOs that are still polled. */
 static unsigned uct_glex_er_forget_armed(uct_glex_iface_t *iface, unsigned first, unsigned end)
 {
     int is_ordered = uct_glex_er_barrier(iface);
@@ -299,10 +301,11 @@ static unsigned uct_glex_er_forget_armed(uct_glex_iface_t *iface, unsigned first
     uct_glex_er_rx_t *er_rx;
     uint64_t word;
 
-    while (i-- > first) { /* poll_end() moves the last one here, which has been looked at */
+    while (i-- > first) { /* poll_end() moves the last polled FIFO here, which the loop has
+                           * passed */
         er_rx = iface->er.polled[i];
         if (__atomic_load_n(&er_rx->ctrl->armed, __ATOMIC_RELAXED) == 0) {
-            continue; /* was not armed, or its borrower rings */
+            continue; /* not armed, or the borrower rings */
         }
         if (!is_ordered || (uct_glex_er_next_msg(er_rx, &word) != NULL)) {
             uct_glex_er_set_armed(er_rx, 0);
@@ -314,8 +317,9 @@ static unsigned uct_glex_er_forget_armed(uct_glex_iface_t *iface, unsigned first
     return count;
 }
 
-/* Look at the FIFOs that are polled from the last to the first, some by each call. Those that come
- * or go meanwhile move FIFOs only to places that were looked at, or that are looked at again. */
+/* Look at the polled FIFOs from the last to the first, UCT_GLEX_SLICE in one call. If a FIFO is
+ * removed between two calls, the last FIFO takes its place, and may be looked at twice. A sweep
+ * misses no FIFO that was polled at its beginning. */
 void uct_glex_er_poll_sweep(uct_glex_iface_t *iface)
 {
     ucs_time_t now = ucs_get_time();
@@ -357,8 +361,8 @@ int uct_glex_er_sleep(uct_glex_iface_t *iface)
         uct_glex_er_set_armed(iface->er.polled[i], 1);
     }
     uct_glex_er_want_credits(iface);
-    /* A FIFO whose borrower has cleared `armed` by now is polled still, and its event is on its
-     * way */
+    /* A FIFO is still polled if its borrower has cleared `armed` by now. The borrower's event is on
+     * the way. */
     return uct_glex_er_forget_armed(iface, 0, iface->num_polled) +
                uct_glex_er_has_new_credits(iface) >
            0;

@@ -5,13 +5,13 @@
 #include <ucs/arch/cpu.h>
 #include <ucs/datastruct/queue.h>
 
-/* Lower bits: index in the table; upper bits: generation, so that a late event of an operation that
- * failed is not taken for that of its successor */
+/* Lower bits of an id: index in the table. Upper bits: generation, so that a late event of a failed
+ * operation does not end the successor. */
 #define UCT_GLEX_OP_INDEX_BITS 20
 #define UCT_GLEX_OP_INDEX_MASK UCS_MASK(UCT_GLEX_OP_INDEX_BITS)
 
-/* An operation keeps its index for life, also while it is free: it has events to come only from
- * when it is posted until it is complete */
+/* An operation object keeps its index for life, even while it is free. `events` is not 0 only from
+ * posting to completion. */
 static void uct_glex_op_obj_init(ucs_mpool_t *mp, void *obj, void *chunk)
 {
     uct_glex_iface_t *iface = ucs_container_of(mp, uct_glex_iface_t, ops.mp);
@@ -115,7 +115,7 @@ static void uct_glex_op_free(uct_glex_op_t *op)
     ucs_mpool_put_inline(op);
 }
 
-/* The operation does not count in its VC's share any more */
+/* Remove the operation from its VC's share */
 static void uct_glex_op_unshare(uct_glex_op_t *op)
 {
     if (uct_glex_op_is_shared(op->type)) {
@@ -169,7 +169,7 @@ glex_ret_t uct_glex_op_get(uct_glex_vc_t *vc, const uct_glex_get_t *get, const u
     }
     ret = glex_rdma(vc->iface->nic, &req, NULL);
     if (ret == GLEX_BUSY) {
-        uct_glex_iface_retry(vc->iface); /* there is no event when it is ready */
+        uct_glex_iface_retry(vc->iface); /* no event reports that the NIC is ready */
     } else if (ret != GLEX_SUCCESS) {
         ucs_error("glex: cannot fetch %u bytes from endpoint 0x%" PRIx64 ": %s", get->length,
                   vc->peer, glex_error_str(ret));
@@ -186,7 +186,7 @@ void uct_glex_op_posted(uct_glex_op_t *op, unsigned events)
     }
 }
 
-/* Call the completion, if that was not done before */
+/* Call the completion, unless it was called before */
 static void uct_glex_op_invoke_comp(uct_glex_op_t *op, ucs_status_t status)
 {
     uct_completion_t *comp = op->comp;
@@ -198,7 +198,8 @@ static void uct_glex_op_invoke_comp(uct_glex_op_t *op, ucs_status_t status)
     }
 }
 
-/* Operations may end in another order than they were posted in: flush waits for the oldest */
+/* Operations may end in any order, but a flush waits for the oldest operation. So free operations
+ * from the head of the queue. */
 static void uct_glex_op_retire(uct_glex_vc_t *vc)
 {
     uct_glex_op_t *op;
@@ -209,7 +210,7 @@ static void uct_glex_op_retire(uct_glex_vc_t *vc)
             break;
         }
         ucs_queue_pull_non_empty(&vc->tx_ops);
-        uct_glex_op_invoke_comp(op, op->status); /* of a flush */
+        uct_glex_op_invoke_comp(op, op->status); /* the completion of a flush */
         uct_glex_op_free(op);
     }
 }
@@ -226,7 +227,7 @@ static void uct_glex_op_complete(uct_glex_op_t *op)
         return;
     }
     if (op->held) {
-        uct_glex_op_cancel(op); /* its completion was called when the VC failed */
+        uct_glex_op_cancel(op); /* the completion was called when the VC failed */
         return;
     }
 
@@ -279,7 +280,7 @@ void uct_glex_op_give_up(uct_glex_op_t *op, unsigned unposted)
     }
 }
 
-/* The endpoint that the operation is for, if it still exists */
+/* Returns the endpoint of the operation, or NULL if the endpoint is destroyed */
 static uct_glex_ep_t *uct_glex_op_ep(const uct_glex_op_t *op)
 {
     uct_glex_ep_t *ep;
@@ -306,14 +307,15 @@ void uct_glex_op_failed(uct_glex_iface_t *iface, uint32_t id, ucs_status_t statu
     vc = op->vc;
     is_refused = is_of_memory && (op->type == UCT_GLEX_OP_RMA);
     is_over = (vc->state == UCT_GLEX_VC_FAILED) ||
-              (op->type == UCT_GLEX_OP_FETCH);   /* uct_glex_rx_fetched() decides */
-    ep = is_refused ? uct_glex_op_ep(op) : NULL; /* NULL: it was cancelled, or is gone */
+              (op->type == UCT_GLEX_OP_FETCH);   /* uct_glex_rx_fetched() fails the VC if
+                                                  * necessary */
+    ep = is_refused ? uct_glex_op_ep(op) : NULL; /* NULL: the endpoint is cancelled, or destroyed */
     if (!is_over && (ep != NULL)) {
         ucs_error("glex: a put to or get from endpoint 0x%" PRIx64 " was refused: the key is "
                   "wrong, or its memory is not registered any more",
                   vc->peer);
         uct_glex_ep_refused(ep);
-        uct_glex_vc_fail_refused(vc); /* first: a flush after a put must not end well */
+        uct_glex_vc_fail_refused(vc); /* before the event: a flush after the put must not succeed */
     }
     uct_glex_op_event(iface, id, status);
     if (!is_over && !is_refused) {
@@ -321,9 +323,9 @@ void uct_glex_op_failed(uct_glex_iface_t *iface, uint32_t id, ucs_status_t statu
     }
 }
 
-/* The user is about to get back the memory of a zero-copy message, which the peer may be fetching.
- * Tell the peer by the word that the payload is not valid: it reads the word after the payload, and
- * the fence orders whatever the user writes to the memory after the word. */
+/* The program is about to get the payload of a zero-copy message back, and the peer may be fetching
+ * the payload. The word tells the peer that the payload is invalid: the peer reads the word after
+ * the payload. The fence orders the word before the program's later writes to the payload. */
 static void uct_glex_op_invalidate(uct_glex_op_t *op)
 {
     if (op->type == UCT_GLEX_OP_ZC) {
@@ -334,8 +336,8 @@ static void uct_glex_op_invalidate(uct_glex_op_t *op)
     }
 }
 
-/* What uses memory is held: its memory is not reused before it is complete, or
- * uct_glex_op_release_held() */
+/* An operation in flight is held, except a probe: its memory is not reused before the operation is
+ * complete, or uct_glex_op_release_held() is called */
 static void uct_glex_op_fail(uct_glex_op_t *op, ucs_status_t status)
 {
     uct_glex_iface_t *iface = op->vc->iface;
@@ -346,7 +348,8 @@ static void uct_glex_op_fail(uct_glex_op_t *op, ucs_status_t status)
         uct_glex_op_invalidate(op);
         op->held = (op->type != UCT_GLEX_OP_PROBE);
         if (op->held) {
-            uct_glex_op_unshare(op); /* others get a replacement of what is held */
+            uct_glex_op_unshare(op); /* other VCs may have operations in place of the held
+                                      * operation */
         }
     }
     uct_glex_op_invoke_comp(op, status);
@@ -362,7 +365,7 @@ static int uct_glex_op_uses_memory(const uct_glex_op_t *op)
     return (op->type == UCT_GLEX_OP_RMA) && (op->buf == NULL) && !op->done;
 }
 
-/* Zero-copy puts and gets go on, and so do flushes that have to wait for such */
+/* Zero-copy puts and gets, and the flushes behind them, go on */
 void uct_glex_op_fail_all(uct_glex_vc_t *vc, ucs_status_t status)
 {
     ucs_queue_head_t ends, stays;
@@ -380,15 +383,16 @@ void uct_glex_op_fail_all(uct_glex_vc_t *vc, ucs_status_t status)
             ucs_queue_push(&ends, &op->queue);
         }
     }
-    ucs_queue_splice(&vc->tx_ops, &stays); /* before completions are called, which may flush */
+    ucs_queue_splice(&vc->tx_ops, &stays); /* before calling completions, because a completion may
+                                            * flush */
     vc->probing = 0;
     while (!ucs_queue_is_empty(&ends)) {
         uct_glex_op_fail(ucs_queue_pull_elem_non_empty(&ends, uct_glex_op_t, queue), status);
     }
 }
 
-/* End operations of the VC that have events to come: `all`, or those that are held until the peer
- * has stopped reading */
+/* End operations of the VC in flight. `all`: all of them. Otherwise only operations that are held
+ * until the peer stops reading. */
 static void uct_glex_op_end(uct_glex_vc_t *vc, int all)
 {
     uct_glex_op_t *op;
@@ -439,11 +443,11 @@ void uct_glex_op_abandon(uct_glex_vc_t *vc)
     uct_glex_op_end(vc, 1);
 }
 
-/* An operation of the endpoint: one of those that use memory of the program and of flushes behind
- * them, or one of the others */
+/* Returns an operation of the endpoint, or NULL. `uses_memory`: a zero-copy put or get, or a flush
+ * behind one. Otherwise another operation. */
 static uct_glex_op_t *uct_glex_op_of_ep(uct_glex_vc_t *vc, const uct_ep_t *ep, int uses_memory)
 {
-    int before = 0; /* one that uses memory */
+    int before = 0; /* an operation uses memory */
     uct_glex_op_t *op;
 
     ucs_queue_for_each(op, &vc->tx_ops, queue)
@@ -462,7 +466,8 @@ static void uct_glex_op_cancel_some(uct_glex_vc_t *vc, const uct_ep_t *ep, ucs_s
 {
     uct_glex_op_t *op;
 
-    /* A completion may destroy an endpoint, which frees operations: begin anew after each */
+    /* A completion may destroy an endpoint, and destruction frees operations. So search anew after
+     * each completion. */
     while ((op = uct_glex_op_of_ep(vc, ep, uses_memory)) != NULL) {
         op->ep = NULL;
         if (!op->done) {
@@ -470,7 +475,7 @@ static void uct_glex_op_cancel_some(uct_glex_vc_t *vc, const uct_ep_t *ep, ucs_s
         }
         uct_glex_op_invoke_comp(op, status);
     }
-    uct_glex_op_retire(vc); /* those of uct_glex_op_end_later() */
+    uct_glex_op_retire(vc); /* operations of uct_glex_op_end_later() */
 }
 
 int uct_glex_op_cancel_ep(uct_glex_vc_t *vc, const uct_ep_t *ep, ucs_status_t status)

@@ -1,6 +1,6 @@
 /*
- * Operations that end with an event from the NIC. Each has an id that its event names; those of
- * one VC are also queued in the order of posting, which is what flush waits for.
+ * Operations that end with an event from the NIC. The event names the operation by its id. A VC
+ * queues its operations in the order of posting, and a flush waits for the queue.
  */
 #ifndef UCT_GLEX_OP_H
 #define UCT_GLEX_OP_H
@@ -8,49 +8,53 @@
 #include "core/glex_vc.h"
 
 enum uct_glex_op_type {
-    /* Those of which each VC has a share */
+    /* Types with a share for each VC */
     UCT_GLEX_OP_SR,  /* send unit that the peer fetches */
     UCT_GLEX_OP_ZC,  /* am_zcopy whose payload the peer fetches */
     UCT_GLEX_OP_RMA, /* put or get; with `unpack_cb`, a get_bcopy */
-    /* Others */
-    UCT_GLEX_OP_PROBE, /* no event: ends when it is known that the peer is there */
+    /* Types without a share */
+    UCT_GLEX_OP_PROBE, /* no event: ends when the peer is known to be alive */
     UCT_GLEX_OP_FETCH, /* RDMA Get of a received message */
-    UCT_GLEX_OP_FLUSH  /* no event: done, but for its completion, which follows all before it */
+    UCT_GLEX_OP_FLUSH  /* no event: only a completion, which is called after all earlier operations
+                        * of the VC */
 };
 
 typedef struct uct_glex_op {
     ucs_queue_elem_t queue; /* in vc->tx_ops, not for FETCH */
     uct_glex_vc_t *vc;
-    const uct_ep_t *ep;              /* whose destruction cancels the completion; or NULL */
+    const uct_ep_t *ep;              /* destruction of this endpoint cancels the completion; or
+                                      * NULL */
     uct_completion_t *comp;          /* to be called; NULL: none, or it was called */
     uct_glex_buf_t *buf;             /* send unit, bounce buffer, or the word of a ZC; or NULL */
-    uct_glex_memh_t *memh;           /* ZC: registered for it alone; a list, or NULL */
+    uct_glex_memh_t *memh;           /* ZC: handles registered for this operation; a list, or
+                                      * NULL */
     void *arg;                       /* of unpack_cb; FETCH: the message */
-    uct_unpack_callback_t unpack_cb; /* takes what was got, or NULL */
+    uct_unpack_callback_t unpack_cb; /* takes the data of a get_bcopy, or NULL */
     size_t length;                   /* of what unpack_cb takes */
     uint32_t id;
     uint16_t events; /* still to come */
     uint8_t type;
     uint8_t done;
-    uint8_t held;  /* its VC failed: its memory is kept until nobody uses it */
-    int8_t status; /* a ucs_status_t: of the first event that was an error */
+    uint8_t held;  /* the VC is over: the memory is kept until the peer and the NIC do not use it
+                    * any more */
+    int8_t status; /* a ucs_status_t: of the first event with an error */
 } uct_glex_op_t;
 
 ucs_status_t uct_glex_op_init(uct_glex_iface_t *iface, const uct_glex_iface_config_t *config);
 void uct_glex_op_cleanup(uct_glex_iface_t *iface);
 
-/** Make an operation with an id. It is not in any queue yet. NO_RESOURCE: the VC has its share of
- *  operations of this type. */
+/** Make an operation with an id, in no queue yet. NO_RESOURCE: the VC has its share of operations
+ *  of this type. */
 ucs_status_t uct_glex_op_new(uct_glex_vc_t *vc, enum uct_glex_op_type type, uct_completion_t *comp,
                              uct_glex_op_t **op_p);
 
-/** Whether the VC may have one more operation of a type that is shared */
+/** Whether the VC may have a further operation of a type with shares */
 static inline int uct_glex_op_is_allowed(const uct_glex_vc_t *vc, enum uct_glex_op_type type)
 {
     return uct_glex_share_allows(&vc->iface->ops.shares[type], vc->held[type]);
 }
 
-/** Where a Get of a message of the peer's finds data, and what tells the peer that it has ended */
+/** The source of a Get for a message of the peer, and the operation that the remote event names */
 typedef struct uct_glex_get {
     uint64_t mh;
     uint32_t offset;
@@ -58,69 +62,73 @@ typedef struct uct_glex_get {
     uint32_t op_id; /* the peer's operation, for GLEX_FLAG_REMOTE_EVT */
 } uct_glex_get_t;
 
-/** Post a Get to `offset` of a buffer. `op` gets a local event; NULL: there is none, and no buffer.
- *  BUSY: progress will look again; other errors are logged. */
+/** Post a Get to `offset` of a buffer. The local event names `op`. Without `op` the Get has no
+ *  local event and no buffer. BUSY: progress tries again; other errors are logged. */
 glex_ret_t uct_glex_op_get(uct_glex_vc_t *vc, const uct_glex_get_t *get, const uct_glex_buf_t *buf,
                            uint32_t offset, const uct_glex_op_t *op, int flags);
 
-/** The request was posted: the operation is on its way, with so many events to come */
+/** The request was posted: the operation is in flight, and `events` events will come */
 void uct_glex_op_posted(uct_glex_op_t *op, unsigned events);
 
-/** `unposted` requests of it will not be posted: it ends with the others */
+/** The last `unposted` requests of the operation will not be posted. The operation ends when the
+ *  posted requests have ended. */
 void uct_glex_op_give_up(uct_glex_op_t *op, unsigned unposted);
 
-/** The request could not be posted: take everything back */
+/** The request could not be posted: free the operation and its resources */
 void uct_glex_op_cancel(uct_glex_op_t *op);
 
-/** An event named this operation. Ids from peers are not trusted: unknown ones are ignored. */
+/** An event with an operation's id arrived. Ids from peers are not trusted: unknown ids are
+ *  ignored. */
 void uct_glex_op_event(uct_glex_iface_t *iface, uint32_t id, ucs_status_t status);
 
-/** The NIC says that a request of this operation failed, `is_of_memory`: because the peer's
- *  memory is not what the request took it for. Then its endpoint fails, else the VC, unless the
- *  message that is fetched was cancelled by its sender. */
+/** The NIC reports that a request of this operation failed. `is_of_memory`: the peer's memory is
+ *  not as the request expects. A put or get with `is_of_memory` fails its endpoint. A Get of a
+ *  message whose sender has cancelled the message fails nothing. Other failures fail the VC. */
 void uct_glex_op_failed(uct_glex_iface_t *iface, uint32_t id, ucs_status_t status,
                         int is_of_memory);
 
 /**
- * The endpoint is cancelled: call the completions of its operations, which themselves go on, with
- * `status`. The receiver of a zero-copy message finds that its payload is not valid, and skips it.
- * Zero-copy puts and gets complete when they end: until then the NIC uses the program's memory.
- * Returns whether there are such.
+ * The endpoint is cancelled: call the completions of its operations with `status`. The operations
+ * go on. The receiver of a zero-copy message finds the payload invalid, and skips the message.
+ * Zero-copy puts and gets complete when they end, because the NIC uses the program's memory.
+ * Returns whether the endpoint has such puts and gets.
  */
 int uct_glex_op_cancel_ep(uct_glex_vc_t *vc, const uct_ep_t *ep, ucs_status_t status);
 
-/** The endpoint is destroyed: the same, with CANCELED, and for all its operations. A program that
- *  has zero-copy puts and gets on their way flushes before, at least with UCT_FLUSH_FLAG_CANCEL. */
+/** The endpoint is destroyed: call the completions of all its operations with CANCELED. A program
+ *  with zero-copy puts and gets in flight must flush before, at least with
+ *  UCT_FLUSH_FLAG_CANCEL. */
 void uct_glex_op_drop_ep(uct_glex_vc_t *vc, const uct_ep_t *ep);
 
-/** End all operations of a VC with an error, but for Gets of received messages. What the peer may
- *  still read, or the NIC use, is held. Zero-copy puts and gets, and a flush that waits for such,
- *  end with the error when the NIC uses the program's memory no more. */
+/** End the operations of a VC with an error, without Gets of received messages. Memory that the
+ *  peer or the NIC may still use is held. Zero-copy puts and gets, and flushes behind them, end
+ *  with the error when the NIC does not use the program's memory any more. */
 void uct_glex_op_fail_all(uct_glex_vc_t *vc, ucs_status_t status);
 
-/** The peer reads nothing for this VC any more: free what is held for it */
+/** The peer reads nothing more for this VC: free the held memory */
 void uct_glex_op_release_held(uct_glex_vc_t *vc);
 
-/** A buffer that the peer may read for an operation of the VC. `*cursor`: 0 at first. NULL:
- *  there are no more. */
+/** The next buffer that the peer may read for an operation of the VC. `*cursor` is 0 at first.
+ *  NULL: no further buffers. */
 uct_glex_buf_t *uct_glex_op_next_read(uct_glex_vc_t *vc, unsigned *cursor);
 
-/** The interface closes: end all operations that are still in flight */
+/** The interface closes: end the operations in flight */
 void uct_glex_op_abandon(uct_glex_vc_t *vc);
 
-/** Have a flush wait until it is known whether the peer is there: the VC opens or fails. Returns OK
- *  or NO_RESOURCE. */
+/** Have the next flush wait until the peer is known to be alive, or the VC fails. Returns OK,
+ *  NO_RESOURCE or NO_MEMORY. */
 ucs_status_t uct_glex_op_probe(uct_glex_vc_t *vc);
 
-/** The peer is there: end the probe, if there is one */
+/** The peer is alive: end the probe, if any */
 void uct_glex_op_end_probe(uct_glex_vc_t *vc);
 
-/** What the endpoint asked for is over: its completion is called with `status` behind those of all
- *  operations before it, or when the endpoint fails. Returns INPROGRESS or NO_MEMORY. */
+/** A request of the endpoint has ended with `status`. The completion is called after the
+ *  completions of all earlier operations, or when the endpoint fails. Returns INPROGRESS,
+ *  NO_RESOURCE or NO_MEMORY. */
 ucs_status_t uct_glex_op_end_later(uct_glex_vc_t *vc, const uct_ep_t *ep, uct_completion_t *comp,
                                    ucs_status_t status);
 
-/** Have `comp` called when everything posted on the VC so far is done */
+/** Have `comp` called when all operations of the VC until now have ended */
 ucs_status_t uct_glex_op_flush(uct_glex_vc_t *vc, const uct_ep_t *ep, uct_completion_t *comp);
 
 #endif

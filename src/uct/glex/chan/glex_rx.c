@@ -23,7 +23,8 @@ void uct_glex_rx_cleanup(uct_glex_iface_t *iface)
     uct_glex_mpool_cleanup(&iface->rx_mp);
 }
 
-/* Enter a new message by its sequence number: nearly always behind all others. NULL: refused. */
+/* Enter a new message in the order of sequence numbers. Most messages are new last messages, so
+ * search from the end. Returns NULL if the message is refused. */
 static uct_glex_rx_t *uct_glex_rx_new(uct_glex_vc_t *vc, uint16_t seq, uint8_t am_id, int zc)
 {
     ucs_list_link_t *pos = vc->rx.prev;
@@ -120,8 +121,8 @@ static void uct_glex_rx_deliver(uct_glex_vc_t *vc)
     }
 }
 
-/* Have a message's data fetched if it is elsewhere. INPROGRESS: its descriptor, or the peer's key,
- * is on its way. */
+/* Fetch a message's data unless the data is here. INPROGRESS: the descriptor, or the peer's key, is
+ * on the way. */
 static ucs_status_t uct_glex_rx_start(uct_glex_rx_t *rx)
 {
     ucs_status_t status;
@@ -142,13 +143,13 @@ static ucs_status_t uct_glex_rx_start(uct_glex_rx_t *rx)
     return ((status == UCS_OK) && rx->sr_zc) ? UCS_INPROGRESS : status;
 }
 
-/* The first message that is not being fetched, if it is next in order; else NULL */
+/* The first message whose fetching has not started, or NULL if this message has not arrived */
 static uct_glex_rx_t *uct_glex_rx_next(uct_glex_vc_t *vc)
 {
     uint16_t seq = vc->rx_seq + vc->rx_started;
     uct_glex_rx_t *rx;
 
-    /* Nearly always the last one: look from the end */
+    /* Most often the last message: search from the end */
     for (ucs_list_link_t *pos = vc->rx.prev; pos != &vc->rx; pos = pos->prev) {
         rx = ucs_container_of(pos, uct_glex_rx_t, list);
         if (rx->seq == seq) {
@@ -161,12 +162,12 @@ static uct_glex_rx_t *uct_glex_rx_next(uct_glex_vc_t *vc)
     return NULL;
 }
 
-/* Messages of a peer that are being fetched at a time. A peer on another host that computes does
- * not answer, and must not hold the receive buffers that others need. */
+/* Messages of a VC that are fetched at a time. A computing peer on another host answers no Get, and
+ * other VCs need receive buffers meanwhile. */
 #define UCT_GLEX_RX_STARTED 4
 
-/* Have the next messages fetched, as many as may be. Returns the status of the first that could
- * not. */
+/* Start fetching the next messages, up to the limit. Returns the status of the first message that
+ * could not start. */
 static ucs_status_t uct_glex_rx_start_some(uct_glex_vc_t *vc)
 {
     ucs_status_t status;
@@ -201,7 +202,7 @@ void uct_glex_rx_advance(uct_glex_vc_t *vc)
             return;
         }
         uct_glex_rx_deliver(vc);
-        /* Some were delivered, and others may start in their place */
+        /* Delivery made room for further messages */
     } while ((vc->rx_seq != seq) && (status == UCS_OK) && !uct_glex_vc_is_over(vc));
 }
 
@@ -214,7 +215,7 @@ void uct_glex_rx_keep(uct_glex_vc_t *vc, uint16_t seq, uint8_t am_id, void *data
         return;
     }
     if (zc || (fifo_used == 0)) {
-        /* A descriptor is checked once: it must not lie where the peer can still write */
+        /* A descriptor is checked once, so the peer must not be able to write there afterwards */
         if (length > sizeof(rx->copy)) {
             uct_glex_vc_fail(vc, UCS_ERR_MESSAGE_TRUNCATED);
             return;
@@ -230,7 +231,7 @@ void uct_glex_rx_keep(uct_glex_vc_t *vc, uint16_t seq, uint8_t am_id, void *data
     uct_glex_rx_advance(vc);
 }
 
-/* The sender's queue is full: its unit, read in place, is given back by progress */
+/* The sender's queue is full: have progress return the unit that was read in place */
 static UCS_F_NOINLINE void uct_glex_rx_release_later(uct_glex_vc_t *vc, const uct_glex_sr_t *sr)
 {
     uct_glex_rx_t *rx = ucs_mpool_get_inline(&vc->iface->rx_mp);
@@ -246,8 +247,8 @@ static UCS_F_NOINLINE void uct_glex_rx_release_later(uct_glex_vc_t *vc, const uc
     ucs_list_add_tail(&vc->iface->sr.unreleased, &rx->list);
 }
 
-/* Nearly always an announced message is the next one, and can be read where it lies. Returns 0
- * where that is not so: then it is fetched. */
+/* The fast path: an announced message is the next message, and is delivered in the sender's unit.
+ * Returns 0 if the message must be fetched. */
 static int uct_glex_rx_take_sr(uct_glex_vc_t *vc, uint16_t seq, uint8_t am_id,
                                const uct_glex_sr_t *sr)
 {
@@ -299,7 +300,8 @@ void uct_glex_rx_add_sr(uct_glex_vc_t *vc, uint16_t seq, uint8_t am_id,
     uct_glex_rx_advance(vc);
 }
 
-/* A zero-copy descriptor came through SR: keep it, its payload is to be fetched next */
+/* A zero-copy descriptor came through SR. Keep the descriptor, because the payload must be fetched
+ * next. */
 static ucs_status_t uct_glex_rx_keep_descriptor(uct_glex_rx_t *rx)
 {
     if (rx->length > sizeof(rx->copy)) {
@@ -327,7 +329,7 @@ void uct_glex_rx_fetched(uct_glex_rx_t *rx, ucs_status_t status)
         return;
     }
     if (uct_glex_zc_is_cancelled(rx)) {
-        status = UCS_OK; /* its Gets may have failed because its memory is gone */
+        status = UCS_OK; /* the Gets may have failed because the payload was unmapped */
     }
     if ((status == UCS_OK) && rx->sr_zc) {
         status = uct_glex_rx_keep_descriptor(rx);
@@ -341,7 +343,7 @@ void uct_glex_rx_fetched(uct_glex_rx_t *rx, ucs_status_t status)
     uct_glex_rx_advance(vc);
 }
 
-/* Once more: the next units in turn of peers whose event queue was full */
+/* Return the next units again to senders whose queues were full */
 static void uct_glex_rx_release_again(uct_glex_iface_t *iface)
 {
     ucs_list_link_t *last = iface->sr.unreleased.prev;
@@ -363,7 +365,7 @@ static void uct_glex_rx_release_again(uct_glex_iface_t *iface)
         }
     }
     if (!ucs_list_is_empty(&iface->sr.unreleased)) {
-        uct_glex_iface_recheck(iface); /* the next progress call goes on */
+        uct_glex_iface_recheck(iface); /* the next progress call continues */
     }
 }
 

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* Units allocated at a time: an idle process has none */
+/* Units allocated at a time. An idle process has no units. */
 #define UCT_GLEX_SR_GROW 8
 
 ucs_status_t uct_glex_sr_init(uct_glex_iface_t *iface, const uct_glex_iface_config_t *config)
@@ -63,7 +63,7 @@ ucs_status_t uct_glex_sr_send_mp(uct_glex_vc_t *vc, uint8_t type, uint8_t am_id,
     return status;
 }
 
-/* A message lies in a send unit: announce it, or send it in the MP if it fits */
+/* Send the message in a send unit: in the MP if the message fits, else by announcing the unit */
 static ucs_status_t uct_glex_sr_send_unit(uct_glex_vc_t *vc, uint8_t am_id, uct_glex_buf_t *unit,
                                           size_t length, unsigned flags)
 {
@@ -100,8 +100,8 @@ static ucs_status_t uct_glex_sr_send_unit(uct_glex_vc_t *vc, uint8_t am_id, uct_
     return UCS_OK;
 }
 
-/* A unit and a credit: after that only the NIC itself can refuse. The VC's operations are its units,
- * so the pool itself need not count what the VC holds. */
+/* Get a send unit, if credits are left. Then only the NIC can refuse the message. The share of SR
+ * operations limits the units of the VC, so the pool needs no limit for the VC. */
 static ucs_status_t uct_glex_sr_get_unit(uct_glex_vc_t *vc, uct_glex_buf_t **unit_p)
 {
     if ((uct_glex_credit_avail(&vc->mp_tx) == 0) || !uct_glex_op_is_allowed(vc, UCT_GLEX_OP_SR)) {
@@ -141,7 +141,7 @@ ssize_t uct_glex_sr_bcopy(uct_glex_vc_t *vc, uint8_t am_id, uct_pack_callback_t 
     length = pack_cb(unit->ptr, arg);
     ucs_assertv(length <= vc->iface->config.max_bcopy, "packed %zu bytes, at most %zu", length,
                 vc->iface->config.max_bcopy);
-    /* The message is packed, and may fit into a FIFO that is too small for max_bcopy */
+    /* The packed message may fit into a FIFO that is too small for max_bcopy */
     if ((vc->er_tx != NULL) && uct_glex_er_fits(vc, length)) {
         status = uct_glex_er_send(vc, am_id, unit->ptr, length, 0);
         if (status == UCS_OK) {
@@ -169,7 +169,7 @@ void *uct_glex_sr_map(uct_glex_vc_t *vc, const uct_glex_sr_t *sr, struct glex_ex
                NULL;
 }
 
-/* An empty Get: its remote event tells the sender that the unit is free */
+/* An empty Get. The remote event tells the sender that the unit is free. */
 glex_ret_t uct_glex_sr_release(uct_glex_vc_t *vc, const uct_glex_sr_t *sr)
 {
     const uct_glex_get_t get = {.mh = sr->mh, .offset = sr->offset, .op_id = sr->op_id};

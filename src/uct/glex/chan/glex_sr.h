@@ -1,8 +1,8 @@
 /*
- * SR: the shared channel (paper 003, section 4.2). Short messages travel in an MP; longer ones are
- * packed into a send unit and announced by an MP, and the receiver fetches them into a unit of
- * its own when it has one: many-to-one contention is solved at the receiver. Where it can map the
- * send unit, the handler gets the message there, and nothing is copied.
+ * SR: the shared channel (paper 003, section 4.2). A short message travels in an MP. A longer
+ * message is packed into a send unit, and an MP announces the unit. The receiver fetches the
+ * message when a receive unit is free, so many senders do not overload a receiver. If the receiver
+ * can map the send unit, the handler reads the message in the send unit, and nothing is copied.
  */
 #ifndef UCT_GLEX_SR_H
 #define UCT_GLEX_SR_H
@@ -15,7 +15,7 @@
 ucs_status_t uct_glex_sr_init(uct_glex_iface_t *iface, const uct_glex_iface_config_t *config);
 void uct_glex_sr_cleanup(uct_glex_iface_t *iface);
 
-/* A message of this channel as it goes into an MP */
+/* A message of SR in an MP */
 typedef struct uct_glex_sr_msg {
     uct_glex_hdr_t hdr;
     uint8_t data[UCT_GLEX_MP_DATA_LEN];
@@ -46,7 +46,8 @@ static inline ucs_status_t uct_glex_mp_send(uct_glex_vc_t *vc, void *data, unsig
 ucs_status_t uct_glex_sr_send_mp(uct_glex_vc_t *vc, uint8_t type, uint8_t am_id,
                                  uct_glex_sr_msg_t *msg, unsigned length, unsigned flags);
 
-/** Flags of the next message: more credits are asked for while enough are left until the answer */
+/** Flags of the next message. Requests more credits early enough, so that the remaining credits
+ *  last until the answer. */
 static UCS_F_ALWAYS_INLINE unsigned uct_glex_sr_flags(const uct_glex_vc_t *vc, unsigned flags,
                                                       uint16_t avail)
 {
@@ -63,7 +64,8 @@ static UCS_F_ALWAYS_INLINE void uct_glex_sr_sent(uct_glex_vc_t *vc)
 }
 
 #if UCT_GLEX_NIC_MESSAGES
-/** Send 8 bytes and `length` more, UCT_GLEX_MP_DATA_LEN in all at most. NO_RESOURCE: no credits. */
+/** Send `header` and `length` further bytes, UCT_GLEX_MP_DATA_LEN in total at most. NO_RESOURCE: no
+ *  credits. */
 static UCS_F_ALWAYS_INLINE ucs_status_t uct_glex_sr_send_short(uct_glex_vc_t *vc, uint8_t am_id,
                                                                uint64_t header, const void *data,
                                                                unsigned length)
@@ -97,10 +99,10 @@ ssize_t uct_glex_sr_bcopy(uct_glex_vc_t *vc, uint8_t am_id, uct_pack_callback_t 
 /** Fetch an announced message. NO_RESOURCE: no receive unit now. */
 ucs_status_t uct_glex_sr_fetch(uct_glex_rx_t *rx);
 
-/** Where an announced message lies in this process; NULL: it must be fetched */
+/** The address of an announced message in this process. NULL: the message must be fetched. */
 void *uct_glex_sr_map(uct_glex_vc_t *vc, const uct_glex_sr_t *sr, struct glex_ext_pin **pin_p);
 
-/** Give the sender its unit back that was read in place. BUSY: it cannot be told now. */
+/** Return a unit that was read in place to its sender. BUSY: the sender's queue is full. */
 glex_ret_t uct_glex_sr_release(uct_glex_vc_t *vc, const uct_glex_sr_t *sr);
 
 #endif

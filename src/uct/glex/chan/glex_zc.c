@@ -24,8 +24,8 @@ static ucs_status_t uct_glex_zc_send_descriptor(uct_glex_vc_t *vc, uint8_t am_id
     return uct_glex_sr_send(vc, am_id, desc, length, UCT_GLEX_FLAG_ZC);
 }
 
-/* The handle of a piece. Where the domain asks for none, because puts and gets need none, the piece
- * is registered for as long as the peer may fetch it. */
+/* The handle of a piece. If the domain needs no handles for puts and gets, the piece may have no
+ * handle. Then the piece is registered for the time of the operation. */
 static ucs_status_t uct_glex_zc_memh(uct_glex_op_t *op, const uct_iov_t *iov, size_t length,
                                      uct_glex_memh_t **memh_p)
 {
@@ -44,7 +44,7 @@ static ucs_status_t uct_glex_zc_memh(uct_glex_op_t *op, const uct_iov_t *iov, si
     return UCS_OK;
 }
 
-/* Describe the pieces; empty ones are left out */
+/* Fill the descriptor. Empty pieces are left out. */
 static ucs_status_t uct_glex_zc_fill(uct_glex_op_t *op, uct_glex_zc_t *zc, const uct_iov_t *iov,
                                      size_t iovcnt)
 {
@@ -108,7 +108,7 @@ ucs_status_t uct_glex_zc_send(uct_glex_ep_t *ep, uint8_t am_id, const void *head
     zc->word_offset = op->buf->offset;
     length = sizeof(*zc) + zc->iovcnt * sizeof(zc->iov[0]);
     if (header_length > 0) {
-        memcpy(desc + length, header, header_length); /* the header may be NULL else */
+        memcpy(desc + length, header, header_length); /* an empty header may be NULL */
     }
     status = uct_glex_zc_send_descriptor(vc, am_id, desc, length + header_length);
     if (status != UCS_OK) {
@@ -126,7 +126,7 @@ err_cancel:
     return status;
 }
 
-/* A descriptor is not trusted: check it before requests are posted for it */
+/* A descriptor is not trusted, so it is checked before Gets are posted */
 static int uct_glex_zc_is_valid(const uct_glex_rx_t *rx)
 {
     const uct_glex_zc_t *zc = rx->data;
@@ -140,15 +140,15 @@ static int uct_glex_zc_is_valid(const uct_glex_rx_t *rx)
     }
     for (i = 0; i < zc->iovcnt; ++i) {
         if (zc->iov[i].length == 0) {
-            return 0; /* an empty Get only gives a unit back: uct_glex_error_handle() */
+            return 0; /* an empty Get must only return a unit */
         }
         sum += zc->iov[i].length;
     }
     return sum == zc->length;
 }
 
-/* Fetch one piece to `offset` of the buffer. `flags`: GLEX_FLAG_REMOTE_EVT, for the sender's
- * operation, and GLEX_FLAG_FENCE, after all Gets before it. */
+/* Fetch a piece to `offset` of the buffer. `flags`: GLEX_FLAG_REMOTE_EVT for the sender's
+ * operation, GLEX_FLAG_FENCE to follow all earlier Gets. */
 static ucs_status_t uct_glex_zc_post_get(uct_glex_rx_t *rx, const uct_glex_zc_iov_t *piece,
                                          uint32_t offset, int flags)
 {
@@ -158,15 +158,15 @@ static ucs_status_t uct_glex_zc_post_get(uct_glex_rx_t *rx, const uct_glex_zc_io
     return uct_glex_status(uct_glex_op_get(rx->vc, &get, rx->buf, offset, rx->op, flags));
 }
 
-/* The word is read after the payload. A sender that cancels writes the word before it gives the
- * payload's memory back: if the word is as it was, the payload is what was sent. */
+/* The word is read after the payload. A sender that cancels writes the word before returning the
+ * payload to its program. So if the word is unchanged, the payload is valid. */
 static ucs_status_t uct_glex_zc_post_word(uct_glex_rx_t *rx)
 {
     const uct_glex_zc_t *zc = rx->data;
     const uct_glex_zc_iov_t word = {
         .mh = zc->word_mh, .offset = zc->word_offset, .length = sizeof(uint64_t)};
 
-    __atomic_thread_fence(__ATOMIC_ACQUIRE); /* for a NIC that is this thread */
+    __atomic_thread_fence(__ATOMIC_ACQUIRE); /* for a NIC that executes in this thread */
     return uct_glex_zc_post_get(rx, &word, UCT_GLEX_ZC_WORD_OFFSET,
                                 GLEX_FLAG_REMOTE_EVT | GLEX_FLAG_FENCE);
 }
@@ -240,7 +240,7 @@ ucs_status_t uct_glex_zc_fetch(uct_glex_rx_t *rx)
             return status;
         }
         rx->op->arg = rx;
-        *uct_glex_zc_word(rx) = zc->op_id; /* stays if its Get fails */
+        *uct_glex_zc_word(rx) = zc->op_id; /* stays if the Get of the word fails */
         uct_glex_op_posted(rx->op, zc->iovcnt + 1);
     }
     status = uct_glex_zc_post_gets(rx);
@@ -253,7 +253,7 @@ ucs_status_t uct_glex_zc_fetch(uct_glex_rx_t *rx)
     rx->length = zc->header_length + zc->length;
     rx->data = rx->buf->ptr;
     rx->zc = 0;
-    rx->ready = (rx->op == NULL); /* no payload: nothing is fetched */
+    rx->ready = (rx->op == NULL); /* without payload nothing is fetched */
     ++vc->iface->done;
     return UCS_OK;
 }

@@ -1,8 +1,8 @@
 /*
- * ZC: zero-copy active messages (paper 003, section 4.4). A descriptor of the registered pieces
- * goes by SR or ER, in order with all other messages; the receiver Gets the payload, then a word
- * that says whether it was still valid; the sender's completion follows the remote event of that
- * Get.
+ * ZC: zero-copy active messages (paper 003, section 4.4). The sender sends a descriptor of the
+ * registered pieces by SR or ER, in order with all other messages. The receiver Gets the payload,
+ * then the word that tells whether the payload was valid. The remote event of the last Get calls
+ * the sender's completion.
  */
 #ifndef UCT_GLEX_ZC_H
 #define UCT_GLEX_ZC_H
@@ -11,19 +11,19 @@
 #include "core/glex_vc.h"
 #include "chan/glex_rx.h"
 
-/** Send header and pieces. INPROGRESS: `comp` is called when the peer has fetched them. */
+/** Send header and pieces. INPROGRESS: `comp` is called when the peer has fetched the pieces. */
 ucs_status_t uct_glex_zc_send(uct_glex_ep_t *ep, uint8_t am_id, const void *header,
                               unsigned header_length, const uct_iov_t *iov, size_t iovcnt,
                               uct_completion_t *comp);
 
-/** Fetch the payload that a received descriptor describes. NO_RESOURCE: no buffer now. */
+/** Fetch the payload of a received descriptor. NO_RESOURCE: no buffer now. */
 ucs_status_t uct_glex_zc_fetch(uct_glex_rx_t *rx);
 
-/** Whether it is a zero-copy message that its sender cancelled before the payload had been fetched:
- *  no handler gets it */
+/** Whether the sender cancelled the zero-copy message before the receiver fetched the payload. No
+ *  handler gets such a message. */
 int uct_glex_zc_is_cancelled(const uct_glex_rx_t *rx);
 
-/** Requests for a received descriptor that are not posted yet */
+/** Number of Gets for a received descriptor that are not posted yet */
 unsigned uct_glex_zc_unposted(const uct_glex_rx_t *rx);
 
 #endif
