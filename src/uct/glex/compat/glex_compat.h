@@ -1,9 +1,9 @@
 /*
- * All that differs between the versions of UCX that the transport is made for: 1.13 to 1.22.
+ * The differences between the supported versions of UCX: 1.13 to 1.22.
  *
- * The rest of the transport is written for the newer ones; where that asks for a function or an
- * argument that an older one does not have, it stands there under a name of this file. Each
- * difference stands beside the first version that has the newer form.
+ * The transport is written for the newest versions. If an older version lacks a function or an
+ * argument, this file has a name for the difference. The first version with the newer form is named
+ * beside each difference.
  */
 #ifndef UCT_GLEX_COMPAT_H
 #define UCT_GLEX_COMPAT_H
@@ -29,20 +29,20 @@
 #include <ucs/sys/ptr_arith.h>
 #endif
 
-/* Of the transport, for what follows: in glex_md.c, glex_query.c, glex_ep.c */
+/* Functions of the transport that this file calls: in glex_md.c, glex_query.c, glex_ep.c */
 int uct_glex_rkey_cmp(uct_rkey_t a, uct_rkey_t b);
 int uct_glex_iface_is_reachable(const uct_iface_h tl_iface, const uct_device_addr_t *dev_addr,
                                 const uct_iface_addr_t *iface_addr);
 int uct_glex_ep_is_to(uct_ep_h tl_ep, const uct_iface_addr_t *iface_addr);
 
-/* 1.22 lets a check complete later; ours says at once */
+/* In 1.22 a check may complete later. The check of glex completes at once. */
 #if UCT_API >= UCT_VERSION(1, 22)
 #define UCT_GLEX_EP_CHECK_PARAM(_flags, _comp) UCT_EP_KEEPALIVE_CHECK_PARAM(_flags)
 #else
 #define UCT_GLEX_EP_CHECK_PARAM(_flags, _comp) UCT_EP_KEEPALIVE_CHECK_PARAM(_flags, _comp)
 #endif
 
-/* On which device; ours is host memory */
+/* The device of an allocation. glex ignores the device, because glex allocates host memory. */
 #if UCT_API >= UCT_VERSION(1, 19)
 #define UCT_GLEX_MEM_ALLOC_SYS_DEV ucs_sys_device_t sys_dev,
 #else
@@ -62,7 +62,7 @@ int uct_glex_ep_is_to(uct_ep_h tl_ep, const uct_iface_addr_t *iface_addr);
 typedef uct_md_attr_v2_t uct_glex_md_attr_t;
 typedef const uct_md_mem_reg_params_t *uct_glex_mem_reg_arg_t;
 
-/* UCP's protocols of version 1 take for granted that memory is registered for zero copy */
+/* UCP's protocols of version 1 expect that memory is registered for zero copy */
 #define UCT_GLEX_NEED_MEMH      1
 #define UCT_GLEX_MD_ATTR(_attr) (_attr)
 
@@ -71,7 +71,7 @@ static inline unsigned uct_glex_mem_reg_flags(uct_glex_mem_reg_arg_t arg)
     return UCT_MD_MEM_REG_FIELD_VALUE(arg, flags, FIELD_FLAGS, 0);
 }
 
-/* UCP keeps registrations in a cache of its own, and insists on being told that it may */
+/* UCP has its own cache of registrations, and uses the cache only for cache_mem_types */
 static inline void uct_glex_md_attr_set_reg_types(uct_glex_md_attr_t *attr, uint64_t mem_types)
 {
     attr->reg_mem_types = mem_types;
@@ -99,7 +99,8 @@ static inline ucs_status_t uct_glex_mpool_init(ucs_mpool_t *mp, size_t elem_size
 typedef uct_md_attr_t uct_glex_md_attr_t;
 typedef unsigned uct_glex_mem_reg_arg_t;
 
-/* Put and get need no registration where they are over at once; UCX makes one for each request */
+/* Put and get need no registration if they end at once. UCX 1.13 would register memory for each
+ * request. */
 #define UCT_GLEX_NEED_MEMH      0
 #define UCT_GLEX_MD_ATTR(_attr) (&(_attr)->cap)
 
@@ -122,7 +123,7 @@ static inline ucs_status_t uct_glex_mpool_init(ucs_mpool_t *mp, size_t elem_size
 
 #endif
 
-/* Also of a pool that was not made: then all of it is 0 */
+/* A pool that was not initialized is all 0, and is ignored */
 static inline void uct_glex_mpool_cleanup(ucs_mpool_t *mp)
 {
     if (mp->data != NULL) {
@@ -136,7 +137,7 @@ static inline void uct_glex_md_attr_init(uct_glex_md_attr_t *attr)
     uct_md_base_md_query(attr);
 #else
 #if UCT_API >= UCT_VERSION(1, 14)
-    uint64_t field_mask = attr->field_mask; /* UCT's: what it will copy */
+    uint64_t field_mask = attr->field_mask; /* set by UCT: the fields that UCT copies */
 #endif
 
     memset(attr, 0, sizeof(*attr));
@@ -147,7 +148,7 @@ static inline void uct_glex_md_attr_init(uct_glex_md_attr_t *attr)
 #endif
 }
 
-/* Keys: invalidated for whom, packed for what range, compared */
+/* Keys: flags for invalidation, range of packing, comparison */
 
 #if UCT_API >= UCT_VERSION(1, 15)
 #define UCT_GLEX_MD_FLAG_INVALIDATE                                                                \
@@ -159,7 +160,8 @@ static inline void uct_glex_md_attr_init(uct_glex_md_attr_t *attr)
 #define UCT_GLEX_PACK_INVALIDATE    UCT_MD_MKEY_PACK_FLAG_INVALIDATE
 #endif
 
-/* Only what was packed for it may be invalidated. 1.13 packs without saying what for. */
+/* A registration may be invalidated only if its key was packed with this flag. 1.13 has no flag for
+ * packing. */
 #if UCT_API >= UCT_VERSION(1, 14)
 #define UCT_GLEX_MKEY_REVOCABLE(_params)                                                           \
     !!(UCS_PARAM_VALUE(UCT_MD_MKEY_PACK_FIELD, _params, flags, FLAGS, 0) & UCT_GLEX_PACK_INVALIDATE)
@@ -169,7 +171,7 @@ static inline void uct_glex_md_attr_init(uct_glex_md_attr_t *attr)
 #define UCT_GLEX_MEMH_REVOCABLE          1
 #endif
 
-/* What a packed key is to cover: ours covers the whole registration */
+/* The range of a packed key. The keys of glex cover the whole registration. */
 #if UCT_API >= UCT_VERSION(1, 16)
 #define UCT_GLEX_MKEY_PACK_RANGE void *address, size_t length,
 #else
@@ -194,7 +196,7 @@ static inline ucs_status_t uct_glex_rkey_compare(uct_component_t *component UCS_
 #define UCT_GLEX_COMPONENT_OPS
 #endif
 
-/* Operations of a domain: all versions have some that are not ours, and fewer with time */
+/* Operations of a domain that glex does not support. Newer versions of UCX have fewer of them. */
 #if UCT_API >= UCT_VERSION(1, 14)
 #define UCT_GLEX_MD_ATTACH                                                                         \
     .mem_attach = (uct_md_mem_attach_func_t)ucs_empty_function_return_unsupported,
@@ -208,8 +210,8 @@ static inline ucs_status_t uct_glex_rkey_compare(uct_component_t *component UCS_
     UCT_GLEX_MD_ATTACH.is_sockaddr_accessible = ucs_empty_function_return_zero_int,
 #endif
 
-/* The registration cache. From 1.14 on UCP has one of its own, and turns it off where registrations
- * shall not be kept. */
+/* The registration cache. From 1.14 on, UCP has its own cache, and turns its cache off if
+ * registrations must not be kept. */
 #if UCT_API >= UCT_VERSION(1, 14)
 #define UCT_GLEX_RCACHE_DEFAULT "n"
 #else
@@ -263,7 +265,7 @@ static inline ucs_status_t uct_glex_rcache_get(ucs_rcache_t *rcache, void *addre
 
 /* Internal operations of an interface */
 
-/* 1.20 had this, 1.21 has it not */
+/* 1.20 and 1.22 have this function, 1.21 does not */
 #if (UCT_API == UCT_VERSION(1, 20)) || (UCT_API >= UCT_VERSION(1, 22))
 #define UCT_GLEX_IFACE_QUERY_V2 .iface_query_v2 = uct_iface_base_query_v2,
 #else
@@ -287,7 +289,7 @@ static inline ucs_status_t uct_glex_rcache_get(ucs_rcache_t *rcache, void *addre
 #if UCT_API >= UCT_VERSION(1, 15)
 #define UCT_GLEX_IFACE_IS_REACHABLE .iface_is_reachable_v2 = uct_glex_iface_is_reachable_v2,
 
-/* UCX asks for the reason, too, which it logs. */
+/* UCX also asks for the reason, and logs the reason */
 static inline int uct_glex_iface_is_reachable_v2(const uct_iface_h tl_iface,
                                                  const uct_iface_is_reachable_params_t *params)
 {

@@ -1,12 +1,13 @@
 /*
- * The transport's way into UCX. It is compiled against the internal headers of one build of UCX,
- * whose structures and tables differ from build to build: in another one it would read and write
- * memory at random. So the constructor first asks which libuct this is, and stays out of a foreign
- * one; the program goes on without glex. src/uct/preload has compared all libraries of UCX before
- * it opens the transport. This check serves programs that load the transport in another way.
+ * Registration of the transport with UCX. The transport is compiled against the internal headers of
+ * one build of UCX. Structures and tables differ between builds, so in another build the transport
+ * would read and write wrong memory. The constructor identifies libuct first, and does not register
+ * with a foreign libuct. Then the program goes on without glex. src/uct/preload compares all
+ * libraries of UCX before opening the transport. This check serves programs that load the transport
+ * in another way.
  *
- * A build is known by libuct's GNU build-id, which the linker computes of all that it links. Where
- * there is none to compare, the version that libucp tells has to do.
+ * The GNU build-id of libuct identifies a build. The linker computes the build-id from all linked
+ * code. Without a build-id, the version that libucp reports must match.
  */
 #include "compat/glex_compat.h"
 
@@ -28,7 +29,8 @@ UCT_TL_DECL(glex)
 
 static int uct_glex_registered;
 
-/* The build-id in an object's notes, which end at `length` whatever they say of their sizes */
+/* Finds the build-id in an object's notes. The notes end at `length`, whatever sizes they
+ * contain. */
 static void uct_glex_read_notes(const uint8_t *notes, size_t length, size_t align, char *build_id)
 {
     const Elf64_Nhdr *note;
@@ -49,15 +51,15 @@ static void uct_glex_read_notes(const uint8_t *notes, size_t length, size_t alig
             }
             return;
         }
-        /* The padding after the last note may be left out */
+        /* The last note may have no padding */
         end = ucs_min(end, length);
     }
 }
 
 /**
- * The GNU build-id of a loaded object, as readelf prints it.
+ * Reads the GNU build-id of a loaded object, in the format of readelf.
  *
- * @param base      Where the object begins, from dladdr().
+ * @param base      The object's first byte, from dladdr().
  * @param build_id  At least 2 * UCT_GLEX_BUILD_ID_MAX + 1 bytes; empty if the object has none.
  */
 static void uct_glex_read_build_id(const uint8_t *base, char *build_id)
@@ -66,7 +68,7 @@ static void uct_glex_read_build_id(const uint8_t *base, char *build_id)
     const Elf64_Phdr *first, *segment, *end;
 
     build_id[0] = '\0';
-    /* By convention, not by law, the headers are a part of what is loaded */
+    /* The headers are usually a part of the loaded segments, but no standard demands this */
     if (memcmp(header->e_ident, ELFMAG, SELFMAG) != 0) {
         return;
     }
@@ -83,7 +85,7 @@ static void uct_glex_read_build_id(const uint8_t *base, char *build_id)
     }
 }
 
-/* Without a word of UCX's: its log, too, belongs to the build that we do not know */
+/* Does not use UCX's log, because the log is a part of the unknown build */
 static void uct_glex_refuse(const char *path, const char *what, const char *expected,
                             const char *found)
 {
@@ -99,8 +101,9 @@ static int uct_glex_is_built_for_this_ucx(void)
     Dl_info libuct = {.dli_fname = "libuct"};
     const char *(*get_version)(void);
 
-    /* Not by the file's name: a program may bring libuct under another, or in itself. By a function
-     * that all versions have, and that programs have no reason to define or to point to. */
+    /* A program may contain libuct, or load libuct under another file name. So the address of a
+     * function identifies the object. Every version has this function, and no program has a reason
+     * to define the function. */
     if (dladdr((const void *)uct_base_iface_query, &libuct) != 0) {
         uct_glex_read_build_id(libuct.dli_fbase, build_id);
     }
@@ -112,7 +115,7 @@ static int uct_glex_is_built_for_this_ucx(void)
         return 1;
     }
 
-    /* Not there in programs that use libuct alone or load libucp later */
+    /* NULL in programs that use only libuct, or load libucp later */
     get_version = (const char *(*)(void))dlsym(RTLD_DEFAULT, "ucp_get_version_string");
     if (get_version == NULL) {
         ucs_debug("glex: cannot tell whether %s is of UCX " UCX_VERSION, libuct.dli_fname);

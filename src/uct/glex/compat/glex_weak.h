@@ -1,13 +1,13 @@
 /*
- * The compiler includes this file before all others of the transport (Makefile.am).
+ * The compiler includes this file before every other file of the transport (Makefile.am).
  *
- * UCX's config.h decides the layout of its structures, so it comes before its other headers.
+ * UCX's config.h decides the layout of UCX's structures, so config.h is the first header.
  *
- * What the transport takes from libuct is declared as weak references. UCX's versions add and drop
- * internal functions: were the references strong, the dynamic linker would end a program whose
- * libuct lacks one before glex_version.c could say what is wrong. Weak, a missing one is NULL, and
- * nothing is called, because the transport then stays out of that libuct. One strong reference in
- * one file is enough to make a symbol strong. test/uct/version.sh finds what misses.
+ * The references to libuct are weak. Versions of UCX add and drop internal functions. With strong
+ * references the dynamic linker would end a program whose libuct lacks a function, before
+ * glex_version.c could report the reason. A missing weak function is NULL. The transport never
+ * calls it, because the transport does not register with a libuct of another build. A single strong
+ * reference in any file makes a symbol strong. test/uct/version.sh finds missing declarations.
  */
 #ifndef UCT_GLEX_WEAK_H
 #define UCT_GLEX_WEAK_H
