@@ -4,7 +4,8 @@
 #include <ucs/sys/math.h>
 #include <ucs/sys/sys.h>
 
-/* Memory that peers can map if the NIC has it, else the process's own */
+/* Allocates memory from the NIC, which peers can map. Without such memory allocates from the
+ * heap. */
 static ucs_status_t uct_glex_buf_region_alloc(uct_glex_buf_pool_t *pool, size_t length,
                                               uct_glex_buf_region_t *region)
 {
@@ -97,7 +98,7 @@ err_free:
     return status;
 }
 
-/* The mpool initialises the chunk's descriptors one after the other, `grow` of them at most */
+/* The mpool initialises the descriptors of a chunk in order, `grow` descriptors at most */
 static void uct_glex_buf_obj_init(ucs_mpool_t *mp, void *obj, void *chunk)
 {
     uct_glex_buf_pool_t *pool = ucs_container_of(mp, uct_glex_buf_pool_t, mp);

@@ -1,6 +1,7 @@
 /*
- * Pools of registered buffers: a mpool of descriptors in private memory, each naming one buffer in
- * memory from the NIC. Descriptors stay private because peers can write to what they can map.
+ * Pools of registered buffers. A pool is a mpool of descriptors in private memory, and each
+ * descriptor names a buffer in memory from the NIC. Descriptors are private because peers can write
+ * to mapped memory.
  */
 #ifndef UCT_GLEX_BUF_H
 #define UCT_GLEX_BUF_H
@@ -17,19 +18,20 @@ typedef struct uct_glex_buf_region uct_glex_buf_region_t;
 typedef struct uct_glex_buf {
     void *ptr;
     glex_mem_handle_t mh; /* at the pool's endpoint */
-    uint32_t offset;      /* in that registration */
+    uint32_t offset;      /* in the registration */
     int nic_memory;       /* peers can map it */
     uct_glex_buf_region_t *region;
 } uct_glex_buf_t;
 
-/* A chunk's memory, in a list until the pool is destroyed, and longer while it is held */
+/* The memory of a chunk. The region lives until the pool is destroyed, and longer while it is
+ * held. */
 struct uct_glex_buf_region {
     uct_glex_buf_region_t *next;
     glex_ep_handle_t nic; /* lives as long as the domain */
     void *address;
     glex_mem_handle_t mh;
     int nic_memory; /* allocated from the NIC, else from the heap */
-    unsigned held;  /* by leases of peers that may still touch it */
+    unsigned held;  /* number of leases whose peers may still access the region */
     int is_orphan;  /* its pool is destroyed */
 };
 
@@ -46,26 +48,25 @@ typedef struct uct_glex_buf_pool {
 } uct_glex_buf_pool_t;
 
 /**
- * @param buf_size  Bytes, a multiple of 64: every buffer begins at a cache line.
- * @param grow      Buffers allocated at a time.
- * @param max_bufs  Most buffers in all, but for the first ones of VCs: see glex_share.h.
+ * @param buf_size Bytes, rounded up to a multiple of 64: every buffer begins at a cache line.
  */
 ucs_status_t uct_glex_buf_pool_init(uct_glex_buf_pool_t *pool, uct_glex_md_t *md,
                                     glex_ep_handle_t nic, int mem_flags, size_t buf_size,
                                     unsigned grow, unsigned max_bufs, const char *name);
 
-/** Also of a pool that was not made: then all of it is 0 */
+/** Destroy a pool. A pool that was not initialized is all 0, and is ignored. */
 void uct_glex_buf_pool_cleanup(uct_glex_buf_pool_t *pool);
 
-/** The pool will be destroyed, and a peer may still touch the buffer: keep its memory and
- *  registration until uct_glex_buf_region_release() */
+/** The pool will be destroyed, and a peer may still access the buffer: keep the memory and
+ *  registration of the buffer until uct_glex_buf_region_release() */
 uct_glex_buf_region_t *uct_glex_buf_hold_region(uct_glex_buf_t *buf);
 
 void uct_glex_buf_region_release(uct_glex_buf_region_t *region);
 
 /**
- * Take a buffer for a VC that holds `held` of them. NO_RESOURCE: the VC has its share, or there is no
- * memory for more buffers until one in use comes back. NO_MEMORY (logged): none is in use.
+ * Take a buffer for a VC that holds `held` buffers. NO_RESOURCE: the VC has its share, or memory is
+ * short while other buffers are in use. NO_MEMORY (logged): memory is short, and no buffer is in
+ * use.
  */
 static inline ucs_status_t uct_glex_buf_get(uct_glex_buf_pool_t *pool, unsigned held,
                                             uct_glex_buf_t **buf_p)

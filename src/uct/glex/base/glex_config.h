@@ -1,6 +1,6 @@
 /*
- * Variables UCX_GLEX_* of the interface, and the check of what users set. Those of the memory
- * domain stand in glex_md.c.
+ * Variables UCX_GLEX_* of the interface, and the check of their values. glex_md.c has the variables
+ * of the memory domain.
  */
 #ifndef UCT_GLEX_CONFIG_H
 #define UCT_GLEX_CONFIG_H
@@ -32,7 +32,7 @@ typedef struct uct_glex_iface_config {
 
 extern ucs_config_field_t uct_glex_iface_config_table[];
 
-/* One variable's value and range */
+/* The value and the range of a variable */
 typedef struct uct_glex_config_range {
     const char *name; /* without UCX_GLEX_ */
     uint64_t value;
@@ -41,11 +41,11 @@ typedef struct uct_glex_config_range {
     int zero_ok; /* 0 stands for the default */
 } uct_glex_config_range_t;
 
-/** Refuse what is out of range, with a message that names the variable and the range */
+/** Refuse values out of range. The error message names the variable and the range. */
 ucs_status_t uct_glex_config_check_ranges(const uct_glex_config_range_t *ranges, unsigned count);
 
-/** Size of an ER FIFO but for the first ones, which are larger where the user chose none: see
- *  uct_glex_er_init_sizes() */
+/** Size of a small ER FIFO. If the user chose no size, the first FIFOs are larger: see
+ *  uct_glex_er_init_sizes(). */
 size_t uct_glex_config_fifo_size(const uct_glex_iface_config_t *config);
 
 /** Check all variables of the interface */

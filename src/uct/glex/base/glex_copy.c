@@ -4,7 +4,7 @@
 
 size_t uct_glex_copy_string_min = SIZE_MAX;
 
-/* The sanitizers do not see what the instruction reads and writes */
+/* The sanitizers do not see the accesses of `rep movsb` */
 #if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 
 #include <ucs/arch/cpu.h>
@@ -14,17 +14,17 @@ size_t uct_glex_copy_string_min = SIZE_MAX;
 
 /*
  * On AMD's processors glibc uses `rep movsb` up to the size of the second level cache, and vector
- * loads and stores above. From Zen 5 (family 1Ah) the former is faster there, too: it does not read
- * the lines that it writes. 1 MB: 20 us against 25 from and to another processor's cache, and at no
- * alignment slower. On older ones it is slower, and with some alignments very slow; for Intel's
- * glibc chooses well.
+ * loads and stores above. From Zen 5 (family 1Ah) on, `rep movsb` is faster above, too, because it
+ * does not read the lines that it writes. Copying 1 MB from and to another processor's cache takes
+ * 20 us instead of 25 us, and no alignment is slower. On older processors `rep movsb` is slower,
+ * and very slow with some alignments. For Intel's processors glibc chooses well.
  */
 #define UCT_GLEX_COPY_FAMILY     0x1a
 #define UCT_GLEX_COPY_STRING_MIN ((size_t)768 << 10)
 
 #define UCT_GLEX_CPUID_7_EBX_ERMS UCS_BIT(9) /* enhanced rep movsb */
 
-/* UCS knows models up to Zen 3 */
+/* The family of the processor. UCS knows models only up to Zen 3. */
 static unsigned uct_glex_copy_family(void)
 {
     unsigned eax, ebx, ecx, edx, family;
@@ -50,7 +50,8 @@ UCS_STATIC_INIT
 void uct_glex_copy_long(void *dst, const void *src, size_t length)
 {
     if ((uintptr_t)dst - (uintptr_t)src < length) {
-        memmove(dst, src, length); /* it begins within the source: to be copied from the end */
+        memmove(dst, src, length); /* `dst` begins within the source: memmove() copies from the
+                                    * end */
         return;
     }
     asm volatile("rep movsb" : "+D"(dst), "+S"(src), "+c"(length) : : "memory");

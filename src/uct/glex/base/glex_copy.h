@@ -9,11 +9,11 @@
 #include <stdint.h>
 #include <string.h>
 
-/* From this length on the processor's own string move is used; SIZE_MAX: never */
+/* From this length on, copies use the processor's string move; SIZE_MAX: never */
 extern size_t uct_glex_copy_string_min;
 
-/** As memmove() (it may be the own memory), but without what glibc does for long copies where the
- *  processor does it faster */
+/** memmove() for long copies, by `rep movsb` if the processor has a fast `rep movsb`. The memory
+ *  may overlap, because a peer may be the own process. */
 void uct_glex_copy_long(void *dst, const void *src, size_t length);
 
 static UCS_F_ALWAYS_INLINE void uct_glex_copy(void *dst, const void *src, size_t length)
@@ -25,9 +25,8 @@ static UCS_F_ALWAYS_INLINE void uct_glex_copy(void *dst, const void *src, size_t
     }
 }
 
-/** Have the processor fetch a cache line that is about to be written. Compiled for any x86-64
- *  processor, GCC's builtin fetches the line for reading only. Processors without the instruction
- *  ignore it. */
+/** Prefetch a cache line for writing. If compiled for any x86-64 processor, GCC's builtin fetches
+ *  the line only for reading. Processors without the instruction ignore it. */
 static UCS_F_ALWAYS_INLINE void uct_glex_prefetch_write(const void *line)
 {
 #ifdef __x86_64__
@@ -37,8 +36,8 @@ static UCS_F_ALWAYS_INLINE void uct_glex_prefetch_write(const void *line)
 #endif
 }
 
-/** Copy at most 48 bytes that do not overlap, without a call: two moves that may overlap each
- *  other */
+/** Copy 48 bytes at most, without overlap of source and destination, and without a call: two or
+ *  three moves, which may overlap each other */
 static UCS_F_ALWAYS_INLINE void uct_glex_copy_small(void *dst, const void *src, size_t length)
 {
     uint8_t *to = (uint8_t *)dst;

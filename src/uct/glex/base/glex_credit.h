@@ -1,12 +1,12 @@
 /*
- * Credits for MPs (paper 003, section 4.1), as arithmetic on cumulative counters modulo 2^16.
+ * Credits for MPs (paper 003, section 4.1), as arithmetic on totals modulo 2^16.
  *
- * The receiver advertises a limit: so many MPs may be sent in all. The sender has limit - sent
- * credits. A limit only grows, so headers may repeat or overtake each other.
+ * The receiver advertises a limit, the total number of MPs that the sender may send. The sender has
+ * limit - sent credits. A limit only grows, so a header may be repeated or overtaken.
  *
  * A peer fills at most window + UCT_GLEX_VC_CTL_UNITS entries of the MPQ. On a NIC whose full queue
- * loses messages, these of all peers, the pool, the free entries and the reserve add up to the
- * capacity (glex_mpq.c). Where a NIC loses nothing, more is promised than there is.
+ * loses messages, the entries of all peers, the pool, the free entries and the reserve add up to
+ * the capacity (glex_mpq.c). On a NIC without loss, the sum may exceed the capacity.
  */
 #ifndef UCT_GLEX_CREDIT_H
 #define UCT_GLEX_CREDIT_H
@@ -29,7 +29,7 @@ typedef struct uct_glex_credit_tx {
 
 typedef struct uct_glex_credit_rx {
     uint16_t rcvd;   /* MPs received, in all */
-    uint16_t window; /* MPs that the sender may have on their way */
+    uint16_t window; /* MPs that the sender may have in flight */
 } uct_glex_credit_rx_t;
 
 static inline uint16_t uct_glex_credit_avail(const uct_glex_credit_tx_t *tx)
@@ -37,7 +37,7 @@ static inline uint16_t uct_glex_credit_avail(const uct_glex_credit_tx_t *tx)
     return tx->limit - tx->sent;
 }
 
-/* A limit arrived. Returns 1 if there are more credits now. */
+/* A limit arrived. Returns 1 if the sender has more credits now. */
 static inline int uct_glex_credit_update(uct_glex_credit_tx_t *tx, uint16_t limit)
 {
     if ((int16_t)(limit - tx->limit) <= 0) {
@@ -53,13 +53,13 @@ static inline uint16_t uct_glex_credit_limit(const uct_glex_credit_rx_t *rx)
     return rx->rcvd + rx->window;
 }
 
-/* MPs received whose credits were not returned; `told`: the limit that was advertised last */
+/* Credits of received MPs that were not returned; `told`: the limit that was advertised last */
 static inline uint16_t uct_glex_credit_owed(const uct_glex_credit_rx_t *rx, uint16_t told)
 {
     return uct_glex_credit_limit(rx) - told;
 }
 
-/* Half of the window is owed, because no message took the credits along: send a CTL */
+/* Whether to send a CTL: half of the window is owed, because no message returned the credits */
 static inline int uct_glex_credit_must_tell(const uct_glex_credit_rx_t *rx, uint16_t told)
 {
     uint16_t owed = uct_glex_credit_owed(rx, told);
@@ -67,7 +67,7 @@ static inline int uct_glex_credit_must_tell(const uct_glex_credit_rx_t *rx, uint
     return (owed > 0) && (owed >= (rx->window + 1) / 2);
 }
 
-/* How far a window should grow: at least `inc`, else doubling, within `max` */
+/* Growth of a window: `inc` or doubling, whichever is more, within `max` */
 static inline uint16_t uct_glex_credit_growth(const uct_glex_credit_rx_t *rx, unsigned inc,
                                               unsigned max)
 {

@@ -1,11 +1,15 @@
 /*
- * Arithmetic of the exclusive remote FIFO (paper 003, section 4.3): both ends count units used in
- * all, modulo 2^16; the length is a power of two, so that a position is the count's lower bits.
- * A message takes consecutive units, a long one as many as make a multiple of the spacing. One that
- * does not fit before the end begins at the start, and the units skipped are used up with it.
- * Messages on their way are counted too, because each takes an event queue entry. A message may be
- * at most three eighths as long as the FIFO: with what is skipped it then needs less than three
- * quarters of it, and the receiver returns units before it has consumed more than a quarter.
+ * Arithmetic of the exclusive remote FIFO (paper 003, section 4.3). Both ends count the used units
+ * in total, modulo 2^16. The length is a power of two, so a position is the lower bits of the
+ * count.
+ *
+ * A message takes consecutive units. A long message takes a multiple of the spacing. A message that
+ * does not fit before the end begins at the first unit, and also uses the skipped units. Both ends
+ * also count messages, because each message in flight takes a slot, or an entry of the event queue
+ * if the FIFO is not mapped.
+ *
+ * A message has at most three eighths of the FIFO's length, so it uses less than three quarters
+ * with the skipped units. The receiver returns units at the latest when a quarter is consumed.
  */
 #ifndef UCT_GLEX_FIFO_H
 #define UCT_GLEX_FIFO_H
@@ -15,11 +19,11 @@
 
 #define UCT_GLEX_FIFO_MAX_UNITS 16384 /* differences of counters must fit into 15 bits */
 
-/* A FIFO has so many units at least, and is so many times as long as the spacing: the longest
- * message, three eighths, is then a multiple of the spacing */
+/* Least length of a FIFO, in units and in spacings. The longest message, three eighths of the FIFO,
+ * is then a multiple of the spacing. */
 #define UCT_GLEX_FIFO_MIN_UNITS 16
 
-/* What a receiver consumed, in all: the credits that it returns */
+/* Totals that a receiver has consumed. The totals return to the sender as credits. */
 typedef struct uct_glex_fifo_count {
     uint16_t units;
     uint16_t msgs;
@@ -30,13 +34,13 @@ typedef struct uct_glex_fifo_tx {
     uint16_t msgs;               /* messages sent, in all */
     uct_glex_fifo_count_t acked; /* consumed by the receiver */
     uint16_t units;              /* length: a power of two; 0: no FIFO */
-    uint16_t msgs_max;           /* messages that may be on their way */
+    uint16_t msgs_max;           /* most messages in flight */
 } uct_glex_fifo_tx_t;
 
 typedef struct uct_glex_fifo_rx {
     uint16_t next; /* units used by messages that arrived, in all */
     uint16_t units;
-    uint16_t tell_units; /* consumed without a chance to piggyback: time to tell explicitly */
+    uint16_t tell_units; /* return the credits explicitly when this number of units is owed */
     uint16_t tell_msgs;
 } uct_glex_fifo_rx_t;
 
@@ -51,7 +55,7 @@ static inline uint16_t uct_glex_fifo_to_end(uint16_t count, uint16_t units)
     return units - uct_glex_fifo_offset(count, units);
 }
 
-/* Bytes. Longer messages take a multiple of the spacing, others of the unit. */
+/* Bytes. Longer messages take a multiple of the spacing, other messages a multiple of the unit. */
 #define UCT_GLEX_FIFO_MAX_PACKED 512
 
 /* How a FIFO is divided: the same at both ends */
@@ -79,15 +83,15 @@ static inline uint16_t uct_glex_fifo_free(const uct_glex_fifo_tx_t *fifo)
     return fifo->units - (uint16_t)(fifo->head - fifo->acked.units);
 }
 
-/* Whether one more message may be on its way. One that needs no units needs nothing else. */
+/* Whether a further message may be in flight. This is enough for a message without units. */
 static inline int uct_glex_fifo_may_send(const uct_glex_fifo_tx_t *fifo)
 {
     return (uint16_t)(fifo->msgs - fifo->acked.msgs) < fifo->msgs_max;
 }
 
 /*
- * Find room for a message of n units. Returns 0 if there is none, else 1 with the offset in units
- * and the units that must be skipped first. Nothing is used up until uct_glex_fifo_commit().
+ * Find room for a message of n units. Returns 0 without room. Otherwise returns 1, the offset in
+ * units and the number of units to skip. uct_glex_fifo_commit() then uses the units.
  */
 static inline int uct_glex_fifo_reserve(const uct_glex_fifo_tx_t *fifo, unsigned n,
                                         uint16_t *offset_p, uint16_t *skip_p)
@@ -96,7 +100,7 @@ static inline int uct_glex_fifo_reserve(const uct_glex_fifo_tx_t *fifo, unsigned
     unsigned to_end = uct_glex_fifo_to_end(fifo->head, fifo->units);
 
     if (!uct_glex_fifo_may_send(fifo)) {
-        return 0; /* also without a FIFO */
+        return 0; /* also if msgs_max is 0: no FIFO */
     }
     if (n <= to_end) {
         *offset_p = uct_glex_fifo_offset(fifo->head, fifo->units);
@@ -108,14 +112,15 @@ static inline int uct_glex_fifo_reserve(const uct_glex_fifo_tx_t *fifo, unsigned
     return (to_end + n <= room);
 }
 
-/* A message takes what was reserved. It is counted when it was posted. */
+/* A message takes the reserved units. The caller counts the message after posting. */
 static inline void uct_glex_fifo_commit(uct_glex_fifo_tx_t *fifo, unsigned n, uint16_t skip)
 {
     fifo->head += skip + n;
 }
 
-/* Counters arrived. Returns 1 if there is more room now. Both counters come together, and every
- * message counts, with units or without: the messages alone say which counters are newer. */
+/* Counters arrived. Returns 1 if the FIFO has more room now. Both counters arrive together, and
+ * each message adds to `msgs`, with or without units. So `msgs` alone tells which counters are
+ * newer. */
 static inline int uct_glex_fifo_update(uct_glex_fifo_tx_t *fifo, uint16_t units, uint16_t msgs)
 {
     if ((int16_t)(msgs - fifo->acked.msgs) <= 0) {
@@ -127,8 +132,8 @@ static inline int uct_glex_fifo_update(uct_glex_fifo_tx_t *fifo, uint16_t units,
 }
 
 /*
- * A message of n units arrived: find its offset in units, and the units it uses up with those
- * skipped before it. Returns 0 if a message of that length cannot lie there.
+ * A message of n units arrived: find its offset in units, and the number of used units with skipped
+ * units. Returns 0 if a message of this length does not fit there.
  */
 static inline int uct_glex_fifo_arrive(uct_glex_fifo_rx_t *fifo, unsigned n, int wrap,
                                        uint16_t *offset_p, uint16_t *used_p)
@@ -146,13 +151,13 @@ static inline int uct_glex_fifo_arrive(uct_glex_fifo_rx_t *fifo, unsigned n, int
 }
 
 /*
- * The FIFO's length, and messages that may be in flight. Credits are returned after a quarter of
- * the units or half of the messages. Units earlier, because a sender of long messages must stop
- * while there is still room for one of the longest.
+ * Set the FIFO's length, and when credits are returned: after a quarter of the units or half of the
+ * messages in flight. A sender of long messages must stop while the FIFO still has room for a
+ * longest message, so units are returned earlier.
  *
- * Where credits are returned by a store alone (`is_published`), that is done after half as much, so
- * that a sender that waits goes on earlier; not more often, because the credits' cache line moves
- * to the sender and back each time.
+ * Credits that are returned by a store alone (`is_published`) are returned twice as often, so that
+ * a waiting sender goes on earlier. More often would cost time, because the cache line of the
+ * credits moves to the sender and back each time.
  */
 static inline void uct_glex_fifo_set_size(uct_glex_fifo_rx_t *fifo, uint16_t units,
                                           unsigned msgs_max, int is_published)

@@ -52,10 +52,11 @@ static ucs_config_field_t uct_glex_md_config_table[] = {
 
     {NULL}};
 
-/* Queues of an endpoint to which nobody sends */
+/* Entries of the queues of map_ep, which receives nothing */
 #define UCT_GLEX_MD_MAP_EP_CAPACITY 16
 
-/* All open domains of the process: rkey_ptr() is asked of the component, not of a domain */
+/* The open domains of the process. rkey_ptr() is a function of the component, and needs a
+ * domain. */
 static pthread_mutex_t uct_glex_md_list_lock = PTHREAD_MUTEX_INITIALIZER;
 static UCS_LIST_HEAD(uct_glex_md_list);
 
@@ -80,8 +81,9 @@ ucs_status_t uct_glex_status(glex_ret_t ret)
     }
 }
 
-/* Our NIC gives the lowest free number, perhaps that of an endpoint that was just destroyed: what
- * is still in flight to that one would arrive at the new one. So choose a random number. */
+/* The software NIC chooses the lowest free number, perhaps the number of a just destroyed endpoint.
+ * Requests in flight to the destroyed endpoint would arrive at the new endpoint. So choose a random
+ * number. */
 static glex_ret_t uct_glex_md_create_ep_random(uct_glex_md_t *md, glex_ep_handle_t *ep_p)
 {
     uint32_t num = ucs_min(md->dev_attr.max_ep_num, UINT16_MAX);
@@ -117,7 +119,7 @@ static ucs_status_t uct_glex_md_create_ep(uct_glex_md_t *md, glex_ep_handle_t *e
     return UCS_OK;
 }
 
-/* Discard what was sent to the last interface that had the endpoint */
+/* Discard messages and events for the last interface at the endpoint */
 static void uct_glex_md_drain_ep(glex_ep_handle_t ep)
 {
     glex_ep_addr_t src;
@@ -133,7 +135,7 @@ static void uct_glex_md_drain_ep(glex_ep_handle_t ep)
     }
 }
 
-/* Finds an endpoint that is not lent, or makes one. The caller holds the lock. */
+/* Finds an unused endpoint, or makes a new endpoint. The caller holds the lock. */
 static ucs_status_t uct_glex_md_ep_find(uct_glex_md_t *md, unsigned *index_p)
 {
     uct_glex_md_ep_t *eps;
@@ -172,15 +174,15 @@ ucs_status_t uct_glex_md_ep_get(uct_glex_md_t *md, uint32_t uuid, glex_ep_handle
     if (status == UCS_OK) {
         *ep_p = md->eps[*index_p].nic;
         uct_glex_md_drain_ep(*ep_p);
-        glex_ext_set_receiver(*ep_p, uuid); /* where the NIC cannot, peers notice by END only */
+        glex_ext_set_receiver(*ep_p, uuid); /* if the NIC cannot, peers notice only by END */
         md->eps[*index_p].in_use = 1;
     }
     pthread_mutex_unlock(&md->lock);
     return status;
 }
 
-/* Kept, with its registrations, for the next interface: the domain's own endpoint is the target of
- * RMA from this host as long as the domain lives. */
+/* The endpoint and its registrations are kept for the next interface. As long as the domain lives,
+ * its own endpoint is the target of RMA from this host. */
 void uct_glex_md_ep_put(uct_glex_md_t *md, unsigned index)
 {
     pthread_mutex_lock(&md->lock);
@@ -274,7 +276,7 @@ static ucs_status_t uct_glex_md_check_config(uct_glex_md_t *md, const uct_glex_m
     return uct_glex_config_check_ranges(ranges, ucs_static_array_size(ranges));
 }
 
-/* Returns 0 if it is no name of a domain of ours */
+/* Returns 0 if `md_name` is not the name of a glex domain */
 static int uct_glex_md_parse_name(const char *md_name, uint32_t *nic_p)
 {
     char name[UCT_MD_NAME_MAX];
@@ -367,7 +369,8 @@ void uct_glex_md_close(uct_md_h uct_md)
     if (md->map_ep != NULL) {
         glex_destroy_ep(md->map_ep);
     }
-    for (i = md->num_eps; i-- > 0;) { /* the domain's own last: others serve its memory */
+    for (i = md->num_eps; i-- > 0;) { /* the domain's own endpoint last: other endpoints serve its
+                                       * memory */
         glex_destroy_ep(md->eps[i].nic);
     }
     glex_close_device(md->dev);
@@ -411,7 +414,7 @@ void *uct_glex_map(glex_ep_handle_t ep, const uct_glex_packed_rkey_t *packed, ui
     void *ptr;
 
     if (packed->windows > 0) {
-        return NULL; /* private memory: what the NIC allocates has one handle */
+        return NULL; /* private memory: an allocation of the NIC has a single handle */
     }
     return (glex_ext_peer_ptr(ep, peer, mh, packed->key, address - packed->address, length, &ptr,
                               pin_p) == GLEX_SUCCESS) ?
@@ -426,10 +429,10 @@ int uct_glex_rkey_map(uct_glex_rkey_t *rkey, glex_ep_handle_t ep)
     glex_ep_addr_t peer = {.v = packed->ep_addr};
     glex_ep_handle_t nobody = NULL;
 
-    /* relaxed: what follows is read by the thread alone that writes it */
+    /* relaxed: only this thread reads the fields below */
     if (!__atomic_compare_exchange_n(&rkey->ep, &nobody, ep, 0, __ATOMIC_RELAXED,
                                      __ATOMIC_RELAXED)) {
-        return nobody == ep; /* which the exchange has set to the owner */
+        return nobody == ep; /* `nobody` is now the owner */
     }
     rkey->ptr = uct_glex_map(ep, packed, packed->address, packed->length, &rkey->pin);
     if ((rkey->ptr != NULL) &&
@@ -440,8 +443,8 @@ int uct_glex_rkey_map(uct_glex_rkey_t *rkey, glex_ep_handle_t ep)
     return 1;
 }
 
-/* Any thread may ask for pointers, and an endpoint is for one thread: the domain has an endpoint
- * for that purpose, used under the lock of the list */
+/* Any thread may call rkey_ptr(), but an endpoint is for a single thread. So the domain has an
+ * extra endpoint for this purpose, used under the lock of the list. */
 static void *uct_glex_md_map(uct_glex_md_t *md, const uct_glex_packed_rkey_t *packed,
                              struct glex_ext_pin **pin_p)
 {
@@ -487,7 +490,7 @@ static ucs_status_t uct_glex_windows_new(const uct_glex_packed_rkey_t *packed,
 
 void uct_glex_windows_put(uct_glex_windows_t *windows)
 {
-    /* acq_rel: what either user wrote is written before the memory is freed */
+    /* acq_rel: writes of both users come before the free */
     if ((windows != NULL) && (__atomic_sub_fetch(&windows->refs, 1, __ATOMIC_ACQ_REL) == 0)) {
         ucs_free(windows);
     }
@@ -554,7 +557,7 @@ static ucs_status_t uct_glex_rkey_release(uct_component_t *component, uct_rkey_t
     return UCS_OK;
 }
 
-/* Keys of one registration are equal, whichever endpoint unpacked them */
+/* Keys of a registration are equal, whichever endpoint unpacked them */
 int uct_glex_rkey_cmp(uct_rkey_t a, uct_rkey_t b)
 {
     return memcmp(&((uct_glex_rkey_t *)a)->packed, &((uct_glex_rkey_t *)b)->packed,

@@ -1,8 +1,8 @@
 /*
- * Memory domain `glex/gniN` of NIC N: owns the GLEX endpoint that all registrations belong to.
- * The first interface opened on the domain inherits that endpoint (paper 003, section 5.1);
- * further ones, such as those of several workers, have their own, at which memory is registered
- * again when they first use it.
+ * Memory domain `glex/gniN` of NIC N. The domain owns the GLEX endpoint that holds all
+ * registrations. The first interface on the domain uses this endpoint (paper 003, section 5.1).
+ * Further interfaces, for example of several workers, have their own endpoints. Memory is
+ * registered at a further endpoint at the first use there.
  */
 #ifndef UCT_GLEX_MD_H
 #define UCT_GLEX_MD_H
@@ -15,7 +15,7 @@
 #include <pthread.h>
 
 #define UCT_GLEX_NAME "glex"
-/* Of NIC i, which has a memory domain of its own */
+/* The name of NIC i. Each NIC has a memory domain. */
 #define UCT_GLEX_DEVICE_NAME "gni%u"
 #define UCT_GLEX_MD_NAME     UCT_GLEX_NAME "/" UCT_GLEX_DEVICE_NAME
 
@@ -37,10 +37,10 @@ typedef struct uct_glex_md_ep {
     int in_use; /* lent to an interface */
 } uct_glex_md_ep_t;
 
-/* UCX's handle of registered memory. Where the NIC is this process, put and get need no
- * registration of local memory, so it is made when something else needs it. */
+/* UCX's handle of registered memory. If put and get need no registration of local memory, the
+ * memory is registered when another operation needs the registration. */
 typedef struct uct_glex_memh {
-    struct uct_glex_memh *next; /* of the same operation, uct_glex_memh_free_all() */
+    struct uct_glex_memh *next; /* next handle of the operation, uct_glex_memh_free_all() */
     void *address;
     size_t length;
     uct_glex_reg_t *reg; /* NULL: not needed yet */
@@ -48,8 +48,8 @@ typedef struct uct_glex_memh {
     int revocable;       /* may be invalidated, UCT_GLEX_MKEY_REVOCABLE */
 } uct_glex_memh_t;
 
-/* What an endpoint of the domain keeps from one interface to the next, by the interface's own
- * code */
+/* An object that an endpoint of the domain keeps from one interface to the next. Code of the
+ * interface derives the object. */
 typedef struct uct_glex_md_kept {
     ucs_list_link_t list;
     unsigned ep_index;
@@ -59,10 +59,10 @@ typedef struct uct_glex_md_kept {
 typedef struct uct_glex_md {
     uct_md_t super;
     glex_device_handle_t dev;
-    uint32_t nic; /* which NIC of the machine */
+    uint32_t nic; /* number of the NIC in the machine */
     struct glex_device_attr dev_attr;
     struct glex_ext_device_attr ext_attr;
-    struct glex_ep_attr ep_attr; /* what was asked for, as a pattern for further endpoints */
+    struct glex_ep_attr ep_attr; /* requested attributes, for further endpoints */
     uint32_t key;
     ucs_rcache_t *rcache;
     ucs_linear_func_t reg_cost;
@@ -70,17 +70,16 @@ typedef struct uct_glex_md {
     pthread_mutex_t lock;      /* for eps, and for making registrations */
     uct_glex_md_ep_t *eps;     /* [0]: the domain's own */
     unsigned num_eps;
-    glex_ep_handle_t map_ep; /* for rkey_ptr(): made at its first call, under
-                                                     * the lock of the list */
+    glex_ep_handle_t map_ep; /* for rkey_ptr(): made at its first call, under the lock of the list
+                              * of domains */
     ucs_list_link_t kept;    /* uct_glex_md_kept_t.list, under `lock` */
-    ucs_list_link_t list;    /* in the list of all open domains, under the
-                                                     * lock of that list */
+    ucs_list_link_t list;    /* in the list of all open domains, under the lock of this list */
 } uct_glex_md_t;
 
-/* Handles of the windows of a peer's registration. The first RMA by the key gets them from the
- * peer. */
+/* Handles of the windows of a peer's registration. The first RMA by the key gets the handles from
+ * the peer. */
 typedef struct uct_glex_windows {
-    uct_completion_t comp; /* of the operation that gets them */
+    uct_completion_t comp; /* of the operation that gets the handles */
     unsigned num;
     int state;     /* enum uct_glex_windows_state */
     unsigned refs; /* the key, and the operation */
@@ -93,12 +92,14 @@ enum uct_glex_windows_state {
     UCT_GLEX_WINDOWS_READY
 };
 
-/* What uct_rkey_t points to. Interfaces in several threads may use one key. The key keeps where the
- * memory lies in this process for the first endpoint that uses it; others ask the NIC each time. */
+/* The object of a uct_rkey_t. Interfaces in several threads may use one key. The key keeps the
+ * address of the memory in this process for the first endpoint that uses the key. Other endpoints
+ * ask the NIC each time. */
 typedef struct uct_glex_rkey {
     uct_glex_packed_rkey_t packed;
     uct_glex_windows_t *windows; /* NULL: packed.mh is the registration's handle */
-    glex_ep_handle_t ep;         /* that endpoint, or NULL; only its thread uses the rest */
+    glex_ep_handle_t ep;         /* the first endpoint, or NULL. Only its thread uses `ptr`, `pin`
+                                  * and `watch`. */
     void *ptr;                   /* NULL: not mappable */
     struct glex_ext_pin *pin;    /* of `ptr` */
     struct glex_ext_watch watch; /* `ptr` is good while this holds */
@@ -109,20 +110,22 @@ typedef struct uct_glex_rkey {
 extern uct_component_t uct_glex_component;
 
 /**
- * Borrow an endpoint for the interface `uuid`: the domain's own for the first, a new one for
- * others. Peers can ask the NIC whether this interface has the endpoint.
- * @param [out] index_p  To be given to uct_glex_memh_place() and uct_glex_md_ep_put().
+ * Get an endpoint for the interface `uuid`: an unused endpoint of the domain, or a new endpoint.
+ * The domain's own endpoint is the first choice. Peers can ask the NIC whether this interface has
+ * the endpoint.
+ *
+ * @param [out] index_p For uct_glex_memh_place() and uct_glex_md_ep_put().
  */
 ucs_status_t uct_glex_md_ep_get(uct_glex_md_t *md, uint32_t uuid, glex_ep_handle_t *ep_p,
                                 unsigned *index_p);
 
-/** Close the endpoint, and give it back. */
+/** Return the endpoint to the domain. The endpoint stays open, without a receiver. */
 void uct_glex_md_ep_put(uct_glex_md_t *md, unsigned index);
 
-/** Keep something for an endpoint until the domain closes */
+/** Keep an object for an endpoint until the domain closes */
 void uct_glex_md_keep(uct_glex_md_t *md, uct_glex_md_kept_t *kept);
 
-/** What is kept for an endpoint, or NULL */
+/** The object that is kept for an endpoint, or NULL */
 uct_glex_md_kept_t *uct_glex_md_find_kept(uct_glex_md_t *md, unsigned ep_index);
 
 /** Whether peers' private memory can be reached by RDMA */
@@ -131,17 +134,16 @@ static inline int uct_glex_md_has_private_rdma(const uct_glex_md_t *md)
     return !!(md->ext_attr.caps & GLEX_EXT_CAP_PRIVATE_RDMA);
 }
 
-/** Whether RDMA is over when its call returns, with all peers: the software NIC without a network
- */
+/** Whether RDMA ends before its call returns, with all peers: the software NIC without a network */
 static inline int uct_glex_md_rdma_now(const uct_glex_md_t *md)
 {
     return UCT_GLEX_NIC_RDMA_NOW && (md->ext_attr.network == 0);
 }
 
 /**
- * Whether UCX may be offered atomic operations. They need memory that the initiator maps. UCP uses
- * them for all memory that the domain has a key for, and does not fall back to its emulation by
- * messages when one fails. So no memory may have a key but what was allocated from the NIC.
+ * Whether the interface offers atomic operations. They need memory that the initiator maps. UCP
+ * uses them for all memory with a key of the domain, and does not fall back to its emulation by
+ * messages if an operation fails. So only memory that the NIC has allocated may have keys.
  */
 static inline int uct_glex_md_has_atomics(const uct_glex_md_t *md)
 {
@@ -149,23 +151,23 @@ static inline int uct_glex_md_has_atomics(const uct_glex_md_t *md)
            (md->ext_attr.caps & GLEX_EXT_CAP_MAP);
 }
 
-/** Whether UCX is to have the local memory of put and get registered */
+/** Whether UCX must register the local memory of put and get */
 static inline int uct_glex_md_needs_memh(const uct_glex_md_t *md)
 {
     return UCT_GLEX_NEED_MEMH || !uct_glex_md_rdma_now(md);
 }
 
-/** A handle for memory, as for uct_md_mem_reg(), whose `flags` these are */
+/** Make a handle for memory. `flags`: of uct_md_mem_reg(). */
 ucs_status_t uct_glex_memh_new(uct_glex_md_t *md, void *address, size_t length, unsigned flags,
                                uct_glex_memh_t **memh_p);
 
-/** Free a list of handles, which may be empty */
+/** Free a list of handles. `first` may be NULL. */
 void uct_glex_memh_free_all(uct_glex_md_t *md, uct_glex_memh_t *first);
 
-/** Out of line part of uct_glex_memh_place(): first use, or first at this endpoint */
+/** The slow path of uct_glex_memh_place(): the first use, or the first use at this endpoint */
 ucs_status_t uct_glex_memh_register(uct_glex_md_t *md, uct_glex_memh_t *memh, unsigned ep_index);
 
-/** `ptr`, in registered memory, for use in RDMA at endpoint `ep_index` */
+/** The handle and offset of `ptr`, in registered memory, for RDMA at endpoint `ep_index` */
 static inline ucs_status_t uct_glex_memh_place(uct_glex_md_t *md, uct_glex_memh_t *memh,
                                                unsigned ep_index, const void *ptr,
                                                uct_glex_place_t *place)
@@ -195,28 +197,29 @@ static inline ucs_status_t uct_glex_memh_place(uct_glex_md_t *md, uct_glex_memh_
 
 /* ---- handles of memory, allocation, packed keys: glex_mem.c ---- */
 
-/** Choose the operations with or without registration cache, as configured and possible */
+/** Set the operations of the domain, and make the registration cache if configured and possible */
 ucs_status_t uct_glex_mem_init(uct_glex_md_t *md, const uct_glex_md_config_t *config);
 
-/** Drop the cache with all its registrations */
+/** Destroy the cache with all its registrations */
 void uct_glex_mem_cleanup(uct_glex_md_t *md);
 
 /* ---- both ---- */
 
-/** Close the domain: glex_md.c. An entry of the operations table, which is in glex_mem.c. */
+/** Close the domain: in glex_md.c. The operations table is in glex_mem.c. */
 void uct_glex_md_close(uct_md_h md);
 
-/** What a NIC's refusal means to UCX */
+/** The ucs_status_t for a result of the NIC */
 ucs_status_t uct_glex_status(glex_ret_t ret);
 
-/** Have the endpoint keep where a key's memory lies. Returns 0 if another endpoint does. */
+/** Have the key keep the address of its memory for the endpoint. Returns 0 if the key keeps the
+ *  address for another endpoint. */
 int uct_glex_rkey_map(uct_glex_rkey_t *rkey, glex_ep_handle_t ep);
 
-/** The key's windows are used no more: by the key itself, or by the operation that gets them */
+/** Drop a reference to the key's windows: of the key, or of the operation that gets the handles */
 void uct_glex_windows_put(uct_glex_windows_t *windows);
 
-/** Where `length` bytes lie in this process by a key, as the NIC says. NULL, not an error: they are
- *  not mappable, or not all within a registration that holds. */
+/** The address of `length` bytes in this process by a key, from the NIC. NULL, not an error: the
+ *  bytes are not mappable, or not all within a valid registration. */
 void *uct_glex_map(glex_ep_handle_t ep, const uct_glex_packed_rkey_t *packed, uint64_t address,
                    size_t length, struct glex_ext_pin **pin_p);
 

@@ -8,7 +8,7 @@
 #include <ucm/api/ucm.h>
 #include <sys/mman.h>
 
-/* Peers map an allocation of the NIC as one registration with one handle */
+/* Peers map an allocation of the NIC as a single registration with a single handle */
 #define UCT_GLEX_MAX_ALLOC UCT_GLEX_WINDOW_MAX
 
 /* A region of the cache is a registration */
@@ -37,7 +37,7 @@ static ucs_status_t uct_glex_reg_new(uct_glex_md_t *md, void *address, size_t le
     return UCS_OK;
 }
 
-/* From the cache, if there is one, whose callback reads `flags` */
+/* Get a registration, from the cache if possible. The cache's callback reads `flags`. */
 static ucs_status_t uct_glex_reg_get(uct_glex_md_t *md, void *address, size_t length,
                                      unsigned *flags, uct_glex_reg_t **reg_p)
 {
@@ -60,7 +60,8 @@ static void uct_glex_invalidated_cb(void *arg)
     uct_invoke_completion(arg, UCS_OK);
 }
 
-/* Give a registration back. `comp`: it is invalidated, called when nobody uses it any more. */
+/* Return a registration. With `comp` the registration is invalidated, and `comp` is called when it
+ * is not used any more. */
 static void uct_glex_reg_put(uct_glex_md_t *md, uct_glex_reg_t *reg, uct_completion_t *comp)
 {
     uct_glex_rcache_region_t *region;
@@ -91,7 +92,8 @@ ucs_status_t uct_glex_memh_register(uct_glex_md_t *md, uct_glex_memh_t *memh, un
         if (status != UCS_OK) {
             goto out;
         }
-        /* release: whoever sees the pointer sees the registration, see uct_glex_memh_place() */
+        /* release: a thread that sees the pointer sees the registration, see
+         * uct_glex_memh_place() */
         __atomic_store_n(&memh->reg, reg, __ATOMIC_RELEASE);
     }
     if (uct_glex_reg_at(memh->reg, ep_index) == NULL) {
@@ -266,8 +268,8 @@ static ucs_status_t uct_glex_mem_dereg(uct_md_h uct_md, const uct_md_mem_dereg_p
         comp = params->comp;
     }
     if ((comp != NULL) && (memh->reg == NULL)) {
-        /* Its memory may be known to peers by another handle, which shares a region of the cache:
-         * the completion says that all of those are gone */
+        /* Peers may access the memory by another handle. The other handle shares a region of the
+         * cache, and the completion must wait until no handle uses the region. */
         (void)uct_glex_memh_register(md, memh, 0);
     }
     uct_glex_memh_free(md, memh, comp);
@@ -357,11 +359,11 @@ static ucs_rcache_ops_t uct_glex_rcache_ops = {.mem_reg = uct_glex_rcache_mem_re
                                                UCT_GLEX_RCACHE_OPS.dump_region =
                                                    uct_glex_rcache_dump_region_cb};
 
-/* What zero copy costs beside a registration over the software NIC: a system call, 1300 ns before
- * the first byte on the machine of the README. UCX has no figure for this cost, but it computes its
+/* The cost of zero copy beside a registration over the software NIC: a system call, 1300 ns before
+ * the first byte on the machine of the README. UCX has no figure for this cost, but computes its
  * thresholds from the cost of a registration. Without this addition UCP sends messages of 2 KB by
- * zero copy. Such a message ends only when its receiver has run. An all-to-all of 4 KB between 32
- * ranks on two processors takes twice as long that way. */
+ * zero copy. A zero-copy message ends only when its receiver has run. An all-to-all of 4 KB between
+ * 32 ranks on two processors then takes twice the time. */
 #define UCT_GLEX_ZCOPY_COST (UCT_GLEX_NIC_RDMA_NOW ? 1300e-9 : 0)
 
 static ucs_status_t uct_glex_rcache_init(uct_glex_md_t *md, const uct_glex_md_config_t *config)

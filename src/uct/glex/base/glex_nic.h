@@ -1,7 +1,7 @@
 /*
- * The line between NIC and protocol: glex.h, and what glex_ext.h adds where the NIC has it. On a
- * NIC without the extension most wrappers return GLEX_NOT_IMPLEMENTED, and the transport takes the
- * path without it; the others do what such a NIC can.
+ * The line between NIC and protocol: glex.h, and glex_ext.h if the NIC has the extension. For a NIC
+ * without the extension this file has wrappers. Most wrappers return GLEX_NOT_IMPLEMENTED, and the
+ * transport takes another path. The other wrappers use the functions of glex.h.
  */
 #ifndef UCT_GLEX_NIC_H
 #define UCT_GLEX_NIC_H
@@ -12,13 +12,13 @@
 
 #if HAVE_GLEX_EXT_H
 #include <glex_ext.h>
-/* Whether RDMA can be over when it is posted */
+/* Whether RDMA can end before the posting call returns */
 #define UCT_GLEX_NIC_RDMA_NOW 1
-/* Whether there are glex_ext_post_event(), glex_ext_post_mp() */
+/* Whether the NIC has glex_ext_post_event() and glex_ext_post_mp() */
 #define UCT_GLEX_NIC_MESSAGES 1
-/* Whether there is glex_ext_query_queues() */
+/* Whether the NIC has glex_ext_query_queues() */
 #define UCT_GLEX_NIC_QUEUES 1
-/* Whether a program may choose any number for an endpoint, from this one on */
+/* Whether a program may choose the number of an endpoint, and the lowest number to choose */
 #define UCT_GLEX_NIC_RANDOM_NUM 1
 #define UCT_GLEX_NIC_MIN_NUM    256
 #else
@@ -53,7 +53,7 @@ struct glex_ext_arrival {
     void *data;
     uint32_t len;
     glex_ep_addr_t src;
-    unsigned events, mps; /* probed and not discarded: to be 0 at first */
+    unsigned events, mps; /* probed and not discarded, 0 at first */
 };
 
 #define UCT_GLEX_NIC_LACKS(_function, ...)                                                         \
@@ -89,7 +89,7 @@ UCT_GLEX_NIC_LACKS(glex_ext_check_peer, glex_ep_handle_t ep, glex_ep_addr_t peer
 UCT_GLEX_NIC_LACKS(glex_ext_post_event, glex_ep_handle_t ep, glex_ep_addr_t peer, uint64_t cookie_0,
                    uint64_t cookie_1)
 
-/* Real NICs reach all registered memory */
+/* The vendor's NIC reaches all registered memory */
 static inline glex_ret_t glex_ext_query_device(glex_device_handle_t dev,
                                                struct glex_ext_device_attr *attr)
 {
@@ -101,19 +101,19 @@ static inline glex_ret_t glex_ext_query_device(glex_device_handle_t dev,
     return GLEX_SUCCESS;
 }
 
-/* Its endpoints are the targets of RMA wherever they are */
+/* The domain's endpoint is the target of RMA on any host */
 static inline int glex_ext_is_remote(glex_ep_handle_t ep, glex_ep_addr_t peer)
 {
     return 0;
 }
 
-/* All NICs of the machine are on one fabric */
+/* The NICs of the machine are on a single fabric */
 static inline glex_ret_t glex_ext_is_reachable(glex_device_handle_t dev, uint32_t nic_id)
 {
     return GLEX_SUCCESS;
 }
 
-/* Nothing is mapped, so there is nothing to give back */
+/* Nothing is mapped, so nothing is unmapped */
 static inline void glex_ext_unpin(struct glex_ext_pin *pin)
 {
 }
@@ -123,7 +123,7 @@ static inline glex_ep_addr_t glex_ext_peer_hint(glex_ep_handle_t ep, glex_ep_add
     return peer;
 }
 
-/* Entries probed before they are discarded, at most */
+/* Most entries that are probed before they are discarded */
 #define UCT_GLEX_NIC_HELD_MAX 16
 
 static inline glex_ret_t uct_glex_nic_poll_event(glex_ep_handle_t ep,
@@ -168,7 +168,7 @@ static inline glex_ret_t uct_glex_nic_poll_mp(glex_ep_handle_t ep, struct glex_e
     return ret;
 }
 
-/* The queues in turn, as long as both have something: neither keeps the other waiting */
+/* Poll the two queues in turn. A busy queue does not delay the other queue. */
 static inline glex_ret_t glex_ext_poll(glex_ep_handle_t ep, struct glex_ext_arrival *arrival)
 {
     if ((arrival->event == NULL) && (uct_glex_nic_poll_event(ep, arrival) == GLEX_SUCCESS)) {
@@ -181,13 +181,13 @@ static inline glex_ret_t glex_ext_poll(glex_ep_handle_t ep, struct glex_ext_arri
 }
 #endif
 
-/* Whether requests to a full queue are refused, not lost. Credits then only see to fairness, and
- * more may be promised than there is. */
+/* Whether a full queue refuses requests, instead of losing them. Then credits only ensure fairness,
+ * and their sum may exceed the capacity. */
 #define UCT_GLEX_NIC_LOSSLESS (GLEX_EXT_FLAG_NO_LOSS != 0)
 
-/* Entries of the event queue by default. The software NIC's lies in memory, which is gone around:
- * all of it is touched by the owner and by every sender, and goes through their caches. As nothing
- * is lost where it is full, a short one does. */
+/* Default number of entries of the event queue. The software NIC's queue is a ring in memory. The
+ * owner and all senders access the whole ring, and the ring passes through their caches. A full
+ * queue loses nothing there, so a short queue is enough. */
 #define UCT_GLEX_NIC_EQ_CAPACITY (UCT_GLEX_NIC_LOSSLESS ? "2048" : "4096")
 
 #endif

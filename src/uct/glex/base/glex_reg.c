@@ -44,7 +44,7 @@ static ucs_status_t uct_glex_reg_windows_init(const uct_glex_reg_t *reg, uct_gle
     return UCS_OK;
 }
 
-/* Peers read the handles of the windows where these lie */
+/* Register the table of handles, so that peers can read the table */
 static ucs_status_t uct_glex_reg_show_windows(uct_glex_reg_t *reg)
 {
     unsigned count = uct_glex_num_windows(reg->length);
@@ -101,7 +101,7 @@ void uct_glex_reg_cleanup(uct_glex_reg_t *reg)
     }
 }
 
-/* Make sure that the table has an entry for the endpoint */
+/* Give the table an entry for the endpoint */
 static ucs_status_t uct_glex_reg_grow(uct_glex_reg_t *reg, unsigned ep_index)
 {
     uct_glex_reg_table_t *older = reg->table, *table;

@@ -1,7 +1,7 @@
 /*
- * Shares of a pool among virtual connections (VCs). A VC may hold as many elements as are free, so
- * a peer that is slow, silent or stopped keeps at most half of the pool. The first element of a VC
- * is always granted, even if others hold the whole pool: then the pool grows, by one element for
+ * Shares of a pool among virtual connections (VCs). A VC may hold as many elements as are free. So
+ * a slow, silent or stopped peer keeps at most half of the pool. The first element of a VC is
+ * always granted, even if other VCs hold the whole pool. Then the pool grows, by one element for
  * each VC at most.
  */
 #ifndef UCT_GLEX_SHARE_H
@@ -9,11 +9,11 @@
 
 #include <stdint.h>
 
-/* Kinds of elements that are shared. enum uct_glex_op_type begins with these. */
+/* Number of shared kinds of elements. enum uct_glex_op_type begins with these kinds. */
 #define UCT_GLEX_SHARES 3
 
 typedef struct uct_glex_share {
-    unsigned max;  /* elements of the pool, but for the first ones of VCs */
+    unsigned max;  /* elements of the pool, without the first elements of VCs */
     unsigned used; /* elements that VCs hold */
 } uct_glex_share_t;
 
