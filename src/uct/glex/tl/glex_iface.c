@@ -16,29 +16,29 @@
 #include <ucs/sys/math.h>
 #include <ucs/sys/string.h>
 
-/* The NIC's error queue is polled after so many progress calls and so many microseconds at least.
- * To poll it takes as long as ten idle progress calls, and delays the next message by that. */
+/* Progress polls the NIC's error queue after at least this number of calls, and this number of
+ * microseconds. A poll takes as long as ten idle progress calls, and delays the next message. */
 #define UCT_GLEX_ERRORS_CALLS 256
 #define UCT_GLEX_ERRORS_US    16
 
-/* So many progress calls when that is too rare: very many peers are due to be checked, or the
- * program takes long between two calls, because its handlers do, and polled so many microseconds
- * late */
+/* Number of progress calls between two polls if progress is behind: further peers are due to be
+ * checked, or the last poll was late by this number of microseconds, because the program's handlers
+ * take long */
 #define UCT_GLEX_BEHIND_CALLS   16
 #define UCT_GLEX_ERRORS_LATE_US 1000
 
-/* While FIFOs have messages, every so many progress calls poll the NIC's queues, too */
+/* While FIFOs have messages, progress polls the NIC's queues once in this number of calls */
 #define UCT_GLEX_QUEUES_CALLS 8
 
-/* Pending requests that one progress call tries, at most */
+/* Most pending requests that one progress call tries */
 #define UCT_GLEX_PENDING_TRIES 256
 
-/* How long closing may wait in all for room in peers' queues, to send ENDs */
+/* Longest time that closing waits for room in peers' queues to send ENDs */
 #define UCT_GLEX_GOODBYE_MS 1000
 
 /* ---- progress ---- */
 
-/* Whether there is work that progress can do now. What waits for a peer is none. */
+/* Whether progress has work now. Requests that wait for a peer are no work. */
 static int uct_glex_iface_is_due(uct_glex_iface_t *iface)
 {
     return !ucs_queue_is_empty(&iface->active) || !ucs_arbiter_is_empty(&iface->arbiter) ||
@@ -57,9 +57,9 @@ static UCS_F_NOINLINE void uct_glex_iface_progress_recheck(uct_glex_iface_t *ifa
     uct_glex_mpq_retry(iface);
 }
 
-/* All progress but the arrival of messages. Returns how much was done, so that the caller calls
- * again. What only waits, for a full queue or a buffer, does not count: the caller should leave the
- * processor to others. */
+/* All progress except the arrival of messages. Returns the amount of work. If the amount is not 0,
+ * the caller calls again. Requests that wait for a full queue or a buffer are not counted, because
+ * the caller should leave the processor to other processes. */
 static UCS_F_NOINLINE unsigned uct_glex_iface_progress_due(uct_glex_iface_t *iface)
 {
     unsigned done = iface->done, tries = UCT_GLEX_PENDING_TRIES, count;
@@ -78,7 +78,7 @@ static UCS_F_NOINLINE unsigned uct_glex_iface_progress_due(uct_glex_iface_t *ifa
         uct_glex_ctl_retry_blocked(iface);
     }
     ucs_arbiter_dispatch(&iface->arbiter, 1, uct_glex_ep_process_pending, &tries);
-    /* After the pending requests: their headers return credits and acknowledgements, too */
+    /* After the pending requests, because their headers return credits and acknowledgements */
     if (!ucs_queue_is_empty(&iface->active)) {
         count += uct_glex_ctl_progress(iface);
     }
@@ -151,14 +151,14 @@ static UCS_F_ALWAYS_INLINE void uct_glex_iface_take(uct_glex_iface_t *iface)
         uct_glex_mp_recv(iface, arrival->src.v, arrival->data, arrival->len);
         return;
     }
-    word = arrival->event->cookie_1; /* once: its sender can still write there */
+    word = arrival->event->cookie_1; /* a single load: the sender can still write to the event */
     credits.word = arrival->event->cookie_0;
     uct_glex_iface_take_event(iface, word, credits);
 }
 
-/* Take more of what arrived, up to the window. After a single message it is better to return at
- * once and let the caller answer; in a stream it is better to poll again. So the window grows while
- * it is filled. Returns how many were taken, without the first. */
+/* Take further arrivals, up to the window. After a single message, progress returns at once and
+ * lets the caller answer. In a stream, polling again is better. So the window grows while it is
+ * filled. Returns the number of arrivals that were taken here. */
 static UCS_F_NOINLINE unsigned uct_glex_iface_take_more(uct_glex_iface_t *iface)
 {
     unsigned count = 1;
@@ -186,8 +186,7 @@ static UCS_F_NOINLINE unsigned uct_glex_iface_progress_arrived(uct_glex_iface_t 
     return count + uct_glex_iface_progress_rest(iface);
 }
 
-/* FIFOs had messages: poll the NIC's queues all the same, so that FIFOs that are never empty do not
- * keep them waiting */
+/* FIFOs had messages. Poll the NIC's queues, too, so that busy FIFOs do not delay the queues. */
 static UCS_F_NOINLINE unsigned uct_glex_iface_progress_queues(uct_glex_iface_t *iface)
 {
     ++iface->until_errors; /* this call is counted by progress_rest(), too */
@@ -227,7 +226,7 @@ static UCS_F_NOINLINE unsigned uct_glex_iface_progress_polled(uct_glex_iface_t *
         return uct_glex_iface_progress_nic(iface);
     }
     /* As in uct_glex_iface_take_more(): return at once after a single message. While FIFOs and
-     * queues are busy the window stays large, because the queues are polled seldom. */
+     * queues are busy, the window stays large, because the queues are polled seldom. */
     if (iface->poll_window == 1) {
         iface->poll_window = 2;
     } else if (iface->num_polled == 1) {
@@ -262,8 +261,8 @@ static ucs_status_t uct_glex_iface_event_arm(uct_iface_h tl_iface, unsigned even
     uct_glex_iface_t *iface = ucs_derived_of(tl_iface, uct_glex_iface_t);
     glex_ret_t ret;
 
-    /* Work left for progress causes no event. Nor do messages in FIFOs that are polled, or
-     * published credits, unless the peer knows that this process sleeps. */
+    /* Work for progress causes no event. Messages in polled FIFOs and published credits cause an
+     * event only if the peer knows that this process sleeps. */
     if (uct_glex_error_look(iface) || uct_glex_iface_is_due(iface) || uct_glex_er_sleep(iface)) {
         return UCS_ERR_BUSY;
     }
@@ -297,8 +296,8 @@ static void uct_glex_iface_init_config(uct_glex_iface_t *iface,
                                   config->zc_max_size;
 }
 
-/* Most events in flight for other reasons than ER: units fetched, RMA that ends later, zero copy,
- * our Gets */
+/* Most events in flight without ER: fetched units, RMA that ends later, zero copy, Gets of this
+ * side */
 static unsigned uct_glex_iface_op_events(const uct_glex_md_t *md,
                                          const uct_glex_iface_config_t *config)
 {
@@ -365,7 +364,7 @@ static ucs_status_t uct_glex_iface_init_channels(uct_glex_iface_t *iface,
         status = uct_glex_lease_init(iface);
     }
     if (status != UCS_OK) {
-        uct_glex_iface_cleanup_channels(iface); /* what was not made is 0 */
+        uct_glex_iface_cleanup_channels(iface); /* parts that were not initialized are 0 */
     }
     return status;
 }
@@ -458,7 +457,7 @@ static UCS_CLASS_CLEANUP_FUNC(uct_glex_iface_t)
         uct_glex_vc_destroy(self->vcs[i]);
     }
     uct_glex_lease_cleanup(self);
-    glex_ext_set_receiver(self->nic, 0); /* after the ENDs, which come first then */
+    glex_ext_set_receiver(self->nic, 0); /* after the ENDs: a peer handles the END first */
     uct_glex_er_close(self);
     uct_glex_vc_free_unused(self);
     uct_glex_iface_cleanup_channels(self);

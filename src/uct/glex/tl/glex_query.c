@@ -1,5 +1,5 @@
 /*
- * Attributes of the interface, its addresses, and which peers it reaches.
+ * Attributes and addresses of the interface, and the check whether a peer is reachable.
  */
 #include "core/glex_iface.h"
 #include "rma/glex_atomic.h"
@@ -8,9 +8,9 @@
 #include <ucs/sys/math.h>
 
 /*
- * UCP ranks transports by the numbers that each states about itself. UCX's transports of one host
- * (posix, sysv, xpmem) state the same constants on every machine, so a time measured here says
- * nothing beside them. Ours are UCX's constants times the ratios that contrib/bench measures beside
+ * UCP ranks transports by their stated performance. UCX's transports for one host (posix, sysv,
+ * xpmem) state the same constants on every machine, and measured times would not be comparable. So
+ * the numbers of glex are UCX's constants times the ratios that contrib/bench measures against
  * posix: am_short latency, am_short rate, and bandwidth of 1 MB.
  */
 #define UCT_GLEX_MM_LATENCY   80e-9
@@ -147,8 +147,8 @@ static void uct_glex_iface_warn_space(const uct_glex_iface_t *iface,
     }
 }
 
-/* NICs of two hosts may have the same id: the identities of fabric and network tell them apart. A
- * NIC of our own host is reached by shared memory alone. */
+/* NICs of two hosts may have the same id. The identities of fabric and network distinguish the
+ * hosts. A NIC of the own host is reachable only by shared memory. */
 static int uct_glex_iface_shares_link(const uct_glex_iface_t *iface,
                                       const uct_glex_device_addr_t *addr)
 {
