@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Time between two ENDs of a lease, and between two looks whether its peer is gone */
+/* Time between two ENDs of a lease, and between two checks whether its peer is gone */
 #define UCT_GLEX_LEASE_SEC 1
 
 /* Claim words allocated at a time */
@@ -17,18 +17,18 @@ struct uct_glex_lease {
     ucs_list_link_t list; /* in iface->leases.list, or in the quarantine */
     uct_glex_vc_t *vc;    /* NULL: its interface is closed */
     uint64_t peer;
-    uint64_t epoch; /* the lease ends with that, see uct_glex_vc_t */
+    uint64_t epoch; /* the lease ends with this connection, see uct_glex_vc_t */
     uct_glex_end_msg_t msg;
-    uct_glex_buf_t *word;   /* the claim word, NULL: there was no memory yet */
+    uct_glex_buf_t *word;   /* the claim word, NULL: no memory yet */
     uct_glex_er_rx_t *fifo; /* NULL: none, or the interface is closed */
     ucs_time_t next;        /* when END is due */
-    uct_glex_snap_t snap;   /* is_over: what had arrived then */
+    uct_glex_snap_t snap;   /* is_over: the arrivals at that time */
     uint8_t is_over;        /* claimed, or the peer is gone */
     unsigned num_regions;
-    uct_glex_buf_region_t **regions; /* the interface is closed: memory that the peer may touch */
+    uct_glex_buf_region_t **regions; /* the interface is closed: memory that the peer may access */
 };
 
-/* What a borrower owes to a lease of its peer */
+/* The claim that this side owes to a lease of the peer */
 typedef struct uct_glex_debt {
     ucs_list_link_t list; /* in iface->leases.debts */
     uint64_t peer;
@@ -36,17 +36,17 @@ typedef struct uct_glex_debt {
     uint32_t word_offset;
     uint32_t key;
     uint32_t lease_id;
-    uint32_t vc_id; /* our VC, whose Gets must have ended */
+    uint32_t vc_id; /* our VC, whose Gets must have ended; 0: none */
 } uct_glex_debt_t;
 
-/* What an endpoint of the NIC keeps from one interface to the next */
+/* The leases that an endpoint of the NIC keeps from one interface to the next */
 struct uct_glex_quarantine {
     uct_glex_md_kept_t super;
     ucs_list_link_t list; /* leases of closed interfaces */
     uct_glex_buf_pool_t words;
 };
 
-/* ---- what has arrived ---- */
+/* ---- arrivals ---- */
 
 void uct_glex_snap_take(uct_glex_iface_t *iface, uct_glex_snap_t *snap)
 {
@@ -77,7 +77,8 @@ static void uct_glex_lease_fill(uct_glex_lease_t *lease, const uct_glex_vc_t *vc
     uct_glex_end_msg_t *msg = &lease->msg;
 
     msg->hdr.type_am = uct_glex_hdr_type_am(UCT_GLEX_MP_END, 0);
-    msg->hdr.vc_id = (vc->peer_key != 0) ? vc->tx.vc_id : 0; /* 0: that of an earlier VC */
+    msg->hdr.vc_id = (vc->peer_key != 0) ? vc->tx.vc_id : 0; /* 0: tx.vc_id may be the name of an
+                                                              * earlier VC */
     msg->end.version = UCT_GLEX_WIRE_VERSION;
     msg->end.flags = flags;
     msg->end.vc_id = vc->id;
@@ -161,7 +162,7 @@ static void uct_glex_lease_put_word(uct_glex_lease_t *lease)
     }
 }
 
-/* The peer touches nothing any more: give all back */
+/* The peer accesses nothing any more: return the memory and the entries */
 static void uct_glex_lease_free(uct_glex_iface_t *iface, uct_glex_lease_t *lease)
 {
     uct_glex_vc_t *vc = lease->vc;
@@ -178,16 +179,17 @@ static void uct_glex_lease_free(uct_glex_iface_t *iface, uct_glex_lease_t *lease
     uct_glex_lease_release_regions(lease);
     uct_glex_lease_put_word(lease);
     ucs_free(lease);
-    uct_glex_iface_recheck(iface); /* others may wait for it */
+    uct_glex_iface_recheck(iface); /* other VCs may wait for the resources */
 }
 
-/* The claim word. The peer writes the name of the lease there, and nothing else is in its line. */
+/* The claim word. The peer writes the name of the lease to the claim word. The cache line has no
+ * other data. */
 static uint64_t *uct_glex_lease_word(const uct_glex_lease_t *lease)
 {
     return lease->word->ptr;
 }
 
-/* Without memory END is sent without a claim word, and the next END tries again */
+/* Without memory the END has no claim word, and the next END tries again */
 static void uct_glex_lease_get_word(uct_glex_iface_t *iface, uct_glex_lease_t *lease)
 {
     uct_glex_end_t *end = &lease->msg.end;
@@ -198,14 +200,15 @@ static void uct_glex_lease_get_word(uct_glex_iface_t *iface, uct_glex_lease_t *l
     if (uct_glex_buf_get(&iface->leases.quarantine->words, 0, &lease->word) != UCS_OK) {
         lease->word = NULL;
     } else {
-        __atomic_store_n(uct_glex_lease_word(lease), 0, __ATOMIC_RELAXED); /* published by END */
+        __atomic_store_n(uct_glex_lease_word(lease), 0, __ATOMIC_RELAXED); /* END publishes the
+                                                                            * word */
         end->word_mh = lease->word->mh.v;
         end->word_offset = lease->word->offset;
         end->flags |= UCT_GLEX_END_WORD;
     }
 }
 
-/* Whether the peer has claimed. acquire: the peer stored everything else before the claim. */
+/* Whether the peer has claimed. acquire: all other stores of the peer come before the claim. */
 static int uct_glex_lease_is_claimed(const uct_glex_lease_t *lease)
 {
     return (lease->word != NULL) &&
@@ -225,8 +228,8 @@ static ucs_status_t uct_glex_lease_send(uct_glex_iface_t *iface, uct_glex_lease_
     return uct_glex_status(glex_send_imm_mp(iface->nic, &req, NULL));
 }
 
-/* Our Gets have ended, and puts into the FIFO that we borrowed arrive before END: END claims,
- * too. A NIC that loses messages orders nothing: see uct_glex_debt_pay(). */
+/* END also claims if our Gets have ended, and if puts to the borrowed FIFO arrive before END. A NIC
+ * that loses messages does not keep the order: see uct_glex_debt_put(). */
 static void uct_glex_lease_check_gets(uct_glex_lease_t *lease)
 {
     if (UCT_GLEX_NIC_LOSSLESS && ((lease->vc == NULL) || (lease->vc->rx_started == 0))) {
@@ -234,7 +237,7 @@ static void uct_glex_lease_check_gets(uct_glex_lease_t *lease)
     }
 }
 
-/* Returns whether the lease has ended */
+/* Progress of a lease. Returns whether the lease has ended. */
 static int uct_glex_lease_look(uct_glex_iface_t *iface, uct_glex_lease_t *lease, ucs_time_t now)
 {
     if (!lease->is_over && uct_glex_lease_is_claimed(lease)) {
@@ -272,8 +275,8 @@ static int uct_glex_debt_is_payable(uct_glex_iface_t *iface, const uct_glex_debt
     return (vc == NULL) || (uct_glex_vc_is_over(vc) && (vc->rx_started == 0));
 }
 
-/* By an immediate put, which goes the way that the FIFO's puts went; on a NIC that orders
- * nothing it waits for them */
+/* Claim by an immediate put on the same path as the puts to the FIFO. On a NIC without order the
+ * put has the flag FENCE. */
 static ucs_status_t uct_glex_debt_put(uct_glex_iface_t *iface, const uct_glex_debt_t *debt)
 {
     uint64_t value = debt->lease_id;
@@ -290,8 +293,8 @@ static ucs_status_t uct_glex_debt_put(uct_glex_iface_t *iface, const uct_glex_de
     return uct_glex_status(glex_imm_rdma(iface->nic, &req, NULL));
 }
 
-/* Write the claim. A store is ordered after all that this process stored into the FIFO. A peer
- * whose memory cannot be found on this host is gone, and needs no claim. */
+/* Write the claim. The release store follows all stores of this process to the FIFO. If the claim
+ * word of a peer on this host cannot be found, the peer is gone and needs no claim. */
 static ucs_status_t uct_glex_debt_pay(uct_glex_iface_t *iface, const uct_glex_debt_t *debt)
 {
     glex_mem_handle_t mh = {.v = debt->word_mh};
@@ -300,7 +303,7 @@ static ucs_status_t uct_glex_debt_pay(uct_glex_iface_t *iface, const uct_glex_de
     void *ptr;
 
     if (getpid() != iface->pid) {
-        return UCS_OK; /* a child of fork(): its parent may still write */
+        return UCS_OK; /* a child of fork(): the parent may still write */
     }
     ret = glex_ext_peer_ptr(iface->nic, peer, mh, debt->key, debt->word_offset, sizeof(uint64_t),
                             &ptr, NULL);
@@ -323,7 +326,7 @@ static void uct_glex_debt_progress(uct_glex_iface_t *iface, uct_glex_debt_t *deb
     ucs_free(debt);
 }
 
-/* END comes again until the claim is there */
+/* Whether the debt exists already: the peer repeats END until the claim */
 static int uct_glex_debt_is_known(uct_glex_iface_t *iface, uint64_t peer, const uct_glex_end_t *end)
 {
     uct_glex_debt_t *debt;
@@ -461,7 +464,8 @@ ucs_status_t uct_glex_lease_init(uct_glex_iface_t *iface)
     ucs_list_for_each(lease, &iface->leases.list, list)
     {
         if (lease->is_over) {
-            uct_glex_snap_take(iface, &lease->snap); /* that of the earlier interface is lost */
+            uct_glex_snap_take(iface, &lease->snap); /* the snapshot of the earlier interface is
+                                                      * lost */
         }
         lease->next = 0;
         uct_glex_iface_retry(iface);
@@ -479,7 +483,7 @@ ucs_status_t uct_glex_lease_say_goodbye(uct_glex_vc_t *vc)
     if ((lease == NULL) || lease->is_over || (lease->next > ucs_get_time())) {
         return UCS_OK;
     }
-    vc->rx_started = 0; /* what our Gets still bring is thrown away, so they need not end */
+    vc->rx_started = 0; /* the data of our Gets is discarded, so END need not wait for them */
     uct_glex_lease_check_gets(lease);
     status = uct_glex_lease_send(vc->iface, lease);
     if (status != UCS_ERR_NO_RESOURCE) {
@@ -488,8 +492,8 @@ ucs_status_t uct_glex_lease_say_goodbye(uct_glex_vc_t *vc)
     return status;
 }
 
-/* Keep the memory that the peer may touch when the interface's pools are freed. Without memory for
- * the list it is kept until the domain closes. */
+/* Keep memory that the peer may access when the interface's pools are freed. If the list cannot be
+ * allocated, nothing releases the region later. */
 static void uct_glex_lease_hold(uct_glex_lease_t *lease, uct_glex_buf_t *buf)
 {
     uct_glex_buf_region_t *region = uct_glex_buf_hold_region(buf);
@@ -522,7 +526,7 @@ void uct_glex_lease_detach(uct_glex_vc_t *vc)
     }
     lease->vc = NULL;
     vc->lease = NULL;
-    if (lease->num_regions == 0) { /* nothing but entries of a queue that nobody reads any more */
+    if (lease->num_regions == 0) { /* only entries of a queue without a reader are left */
         ucs_list_del(&lease->list);
         uct_glex_lease_release_regions(lease);
         uct_glex_lease_put_word(lease);
@@ -536,7 +540,8 @@ void uct_glex_lease_cleanup(uct_glex_iface_t *iface)
 
     ucs_list_for_each_safe(debt, tmp, &iface->leases.debts, list)
     {
-        (void)uct_glex_debt_pay(iface, debt); /* else the peer asks the next interface */
+        (void)uct_glex_debt_pay(iface, debt); /* if this fails, the peer's END asks the next
+                                               * interface */
         ucs_list_del(&debt->list);
         ucs_free(debt);
     }
