@@ -1,5 +1,5 @@
 /*
- * The end of a connection: END, claim, lease, quarantine (docs/protocol.md, "The end"). A lends one
+ * The end of a connection: END, claim, lease, quarantine (docs/protocol.md, section 13). A lends one
  * FIFO to B. When the lease has ended A lends the same memory to another peer (`owner` is 2). Either
  * side may end the connection at any step, B may be killed, and the connection of the NIC from A to
  * B may break while B lives.
