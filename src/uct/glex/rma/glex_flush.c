@@ -132,12 +132,14 @@ static ucs_status_t uct_glex_flush_track_puts(uct_glex_iface_t *iface)
 ucs_status_t uct_glex_iface_flush(uct_iface_h tl_iface, unsigned flags, uct_completion_t *comp)
 {
     uct_glex_iface_t *iface = ucs_derived_of(tl_iface, uct_glex_iface_t);
+    ucs_status_t status;
 
     if (comp != NULL) {
         return UCS_ERR_UNSUPPORTED;
     }
-    if (uct_glex_flush_track_puts(iface) != UCS_OK) {
-        return UCS_INPROGRESS;
+    status = uct_glex_flush_track_puts(iface);
+    if (status != UCS_OK) {
+        return (status == UCS_ERR_NO_RESOURCE) ? UCS_INPROGRESS : status;
     }
     /* Pending requests on a VC that is about to fail are not posted yet */
     if ((iface->ops.outstanding > 0) || (iface->num_dying > 0)) {
