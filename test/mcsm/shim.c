@@ -35,8 +35,9 @@ static void save(void)
     if (out == NULL) {
         return;
     }
-    HASH_ITER(hh, routes, route, next)
-    fprintf(out, "%s %lu\n", route->ports[0] ? route->ports : ",", route->count);
+    HASH_ITER(hh, routes, route, next) {
+        fprintf(out, "%s %lu\n", route->ports[0] ? route->ports : ",", route->count);
+    }
     fclose(out);
 }
 

@@ -289,8 +289,7 @@ TEST(Share, BlockedEndpointsComeFirst)
             unsigned position = 0;
             uct_glex_ep_t *ep;
 
-            ucs_list_for_each(ep, &vc->eps, list)
-            {
+            ucs_list_for_each(ep, &vc->eps, list) {
                 if ((ep->num_pending > 0) != (position++ < vc->num_blocked)) {
                     return false;
                 }

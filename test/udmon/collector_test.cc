@@ -181,8 +181,7 @@ struct HistoryTest : testing::Test {
     {
         host_t *host;
 
-        LIST_FOREACH(host, &store.hosts, list)
-        {
+        LIST_FOREACH(host, &store.hosts, list) {
             store_each(
                 host,
                 [](series_t *series, void *to) {

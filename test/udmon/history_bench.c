@@ -87,8 +87,7 @@ int main(int argc, char **argv)
     before = processor_s();
     count = read_samples(argv[2], &store, &history, atoi(argv[3]), &last_ms);
     before = processor_s() - before;
-    LIST_FOREACH(host, &store.hosts, list)
-    {
+    LIST_FOREACH(host, &store.hosts, list) {
         store_each(host, finish, &history);
     }
     history_commit(&history);

@@ -69,8 +69,7 @@ struct glex_mapping *glex_mapping_find(const struct glex_mappings *list, uint64_
     struct glex_mapping *map;
 
     glex_lock_take(&mapping_lock);
-    LIST_FOREACH(map, list, of_peer)
-    {
+    LIST_FOREACH(map, list, of_peer) {
         if (mapping_contains(map, file_off, size) && mapping_use(map)) {
             break;
         }
@@ -145,8 +144,7 @@ void glex_mapping_child(void)
 {
     const struct glex_mapping *map;
 
-    LIST_FOREACH(map, &mapping_all, all)
-    {
+    LIST_FOREACH(map, &mapping_all, all) {
         if (map->count >= GLEX_MAPPING_PIN && !glex_segment_blank(map->base, map->size)) {
             glex_warn("a child of fork() must not use %llu KiB of a peer's memory: %s",
                       (unsigned long long)map->size / 1024, strerror(errno));

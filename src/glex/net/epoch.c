@@ -30,8 +30,7 @@ static struct net_epoch *epoch_find(struct glex_net *net, uint64_t addr)
 {
     struct net_epoch *epoch;
 
-    LIST_FOREACH(epoch, epoch_bucket(net, addr), entry)
-    {
+    LIST_FOREACH(epoch, epoch_bucket(net, addr), entry) {
         if (epoch->addr == addr) {
             break;
         }
@@ -179,8 +178,7 @@ static bool epoch_is_left(const struct glex_net *net, uint64_t number)
 {
     const struct net_source *source;
 
-    LIST_FOREACH(source, &net->left, left)
-    {
+    LIST_FOREACH(source, &net->left, left) {
         if (source->number == number) {
             return true;
         }

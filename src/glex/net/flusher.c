@@ -48,8 +48,7 @@ static bool flusher_send(struct glex_net *net)
     struct net_side *side;
     bool sent = true;
 
-    TAILQ_FOREACH(side, &net->work, work)
-    {
+    TAILQ_FOREACH(side, &net->work, work) {
         if (side->frame != NULL && side->conn != NULL && side->conn->up) {
             sent &= net_side_send(side);
             flusher.pause_ns = FLUSHER_MIN_NS;
@@ -86,8 +85,7 @@ static void flusher_turn(void)
 
     flusher.pause_ns = flusher.pause_ns < FLUSHER_MAX_NS ? 2 * flusher.pause_ns : FLUSHER_MAX_NS;
     __atomic_store_n(&flusher.wanted, false, __ATOMIC_SEQ_CST); /* see net_flusher_wake() */
-    LIST_FOREACH(net, &flusher.nets, entry)
-    {
+    LIST_FOREACH(net, &flusher.nets, entry) {
         more |= flusher_look(net);
     }
     if (more) {

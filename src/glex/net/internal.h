@@ -243,8 +243,7 @@ static inline bool net_leaves_frames(const struct glex_net *net)
 {
     const struct net_side *side;
 
-    TAILQ_FOREACH(side, &net->work, work)
-    {
+    TAILQ_FOREACH(side, &net->work, work) {
         if (side->frame != NULL) {
             return true;
         }

@@ -210,8 +210,7 @@ static void net_drop_sources(struct glex_net *net)
     uint32_t i;
 
     for (i = 0; i < NET_EPOCH_BUCKETS; i++) {
-        LIST_FOREACH(epoch, &net->epochs[i], entry)
-        {
+        LIST_FOREACH(epoch, &net->epochs[i], entry) {
             if (epoch->from != NULL) {
                 net_epoch_lost_from(epoch, false);
             }

@@ -14,8 +14,7 @@ static void net_tell_sources(struct glex_net *net)
 {
     struct net_side *side;
 
-    LIST_FOREACH(side, &net->open, open)
-    {
+    LIST_FOREACH(side, &net->open, open) {
         side->kind->tell(side);
     }
 }
@@ -25,8 +24,7 @@ static uint32_t net_num_work(const struct glex_net *net)
     const struct net_side *side;
     uint32_t num = 0;
 
-    TAILQ_FOREACH(side, &net->work, work)
-    {
+    TAILQ_FOREACH(side, &net->work, work) {
         num++;
     }
     return num;

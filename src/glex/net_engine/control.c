@@ -382,8 +382,7 @@ static struct engine_conn *control_oldest(const struct glex_net_engine *engine)
 {
     struct engine_conn *conn, *oldest = NULL;
 
-    LIST_FOREACH(conn, &engine->going, entry)
-    {
+    LIST_FOREACH(conn, &engine->going, entry) {
         if (conn->state == CONN_WAIT_PROOF) {
             oldest = conn; /* new ones are at the front */
         }
@@ -497,8 +496,7 @@ static void control_deadlines(struct glex_net_engine *engine)
         engine->deaf_until = 0;
         control_hear(engine, true);
     }
-    LIST_FOREACH(conn, &engine->going, entry)
-    {
+    LIST_FOREACH(conn, &engine->going, entry) {
         if (conn->state == CONN_DROPPED) {
             control_dropped(conn);
         }
@@ -561,8 +559,7 @@ bool engine_control_listen(struct glex_net_engine *engine, bool on)
         control_hear(engine, true);
         return true;
     }
-    LIST_FOREACH(conn, &engine->going, entry)
-    {
+    LIST_FOREACH(conn, &engine->going, entry) {
         if (!conn->ours && conn->state < CONN_UP) {
             engine_conn_end(conn, GLEX_NET_END_CLOSED); /* it connects again, and is refused */
         }

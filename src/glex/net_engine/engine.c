@@ -145,8 +145,7 @@ static void engine_close(struct glex_net_engine *engine)
     while ((conn = LIST_FIRST(&engine->up)) != NULL) {
         engine_conn_end(conn, GLEX_NET_END_CLOSED);
     }
-    LIST_FOREACH(conn, &engine->going, entry)
-    {
+    LIST_FOREACH(conn, &engine->going, entry) {
         engine_conn_end(conn, GLEX_NET_END_CLOSED);
     }
     while ((conn = LIST_FIRST(&engine->going)) != NULL) {
@@ -257,8 +256,7 @@ static bool engine_arm(struct glex_net_engine *engine)
 {
     struct engine_conn *conn;
 
-    LIST_FOREACH(conn, &engine->going, entry)
-    {
+    LIST_FOREACH(conn, &engine->going, entry) {
         if (conn->state == CONN_CLOSED ||
             (conn->back != NULL && conn->back->state == CONN_WAIT_FABRIC)) {
             return false;

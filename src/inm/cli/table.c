@@ -197,12 +197,10 @@ void table_object(struct json_object *object)
 {
     char buf[64], name_buf[64];
 
-    json_object_object_foreach(object, name, value)
-    {
+    json_object_object_foreach(object, name, value) {
         if (json_object_is_type(value, json_type_object)) {
             printf("%s:\n", label(name, name_buf, sizeof(name_buf)));
-            json_object_object_foreach(value, inner, inner_value)
-            {
+            json_object_object_foreach(value, inner, inner_value) {
                 (void)inner_value;
                 printf("  %-22s  %s\n", label(inner, name_buf, sizeof(name_buf)),
                        cell(value, inner, buf, sizeof(buf)));

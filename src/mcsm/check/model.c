@@ -31,8 +31,7 @@ static int number_switches(check_model_t *model)
         free(nports);
         return -1;
     }
-    HASH_ITER(hh, model->nodes, node, next)
-    {
+    HASH_ITER(hh, model->nodes, node, next) {
         if (node->sw) {
             model->switches[model->switch_count++] = node;
         } else {
@@ -177,13 +176,11 @@ void check_free(check_model_t *model)
     check_node_t *node, *next;
     struct check_lft *lft, *next_lft;
 
-    HASH_ITER(hh, model->nodes, node, next)
-    {
+    HASH_ITER(hh, model->nodes, node, next) {
         HASH_DEL(model->nodes, node);
         free(node);
     }
-    HASH_ITER(hh, model->lfts, lft, next_lft)
-    {
+    HASH_ITER(hh, model->lfts, lft, next_lft) {
         HASH_DEL(model->lfts, lft);
         free(lft->ports);
         free(lft);

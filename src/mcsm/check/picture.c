@@ -178,8 +178,7 @@ static void draw_hosts(const picture_t *picture, int index)
         text(picture, at.x, y, 11, "middle", words);
         return;
     }
-    HASH_ITER(hh, picture->model->nodes, node, next)
-    {
+    HASH_ITER(hh, picture->model->nodes, node, next) {
         if (node->sw || node->attached != index) {
             continue;
         }

@@ -116,8 +116,7 @@ static void nodes(mcsm_daemon_t *daemon, FILE *out)
     json_t *json = json_object_new_array();
     mcsm_node_t *node, *next;
 
-    HASH_ITER(hh, daemon->sm->fabric->nodes, node, next)
-    {
+    HASH_ITER(hh, daemon->sm->fabric->nodes, node, next) {
         for (int p = 0; p <= node->nports; p++) {
             const mcsm_port_t *port = &node->ports[p];
             json_t *entry;
@@ -155,8 +154,7 @@ static void ports(mcsm_daemon_t *daemon, FILE *out)
     json_t *json = json_object_new_array();
     mcsm_node_t *node, *next;
 
-    HASH_ITER(hh, daemon->sm->fabric->nodes, node, next)
-    {
+    HASH_ITER(hh, daemon->sm->fabric->nodes, node, next) {
         for (int p = 1; p <= node->nports; p++) {
             const mcsm_port_t *port = &node->ports[p];
             json_t *entry;
@@ -234,8 +232,7 @@ static const mcsm_port_t *find_port(const mcsm_sm_t *sm, const char *word, uint1
     if (mcsm_parse_guid(word, &number) == 0) {
         port = mcsm_fabric_find_port(sm->fabric, number);
     } else {
-        HASH_ITER(hh, sm->fabric->nodes, node, next)
-        {
+        HASH_ITER(hh, sm->fabric->nodes, node, next) {
             for (int i = 0; i <= node->nports && strcmp(node->desc, word) == 0 && !port; i++) {
                 if (node->ports[i].lid != 0) {
                     port = &node->ports[i];

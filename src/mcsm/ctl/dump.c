@@ -166,8 +166,9 @@ void mcsm_dump_fabric(const mcsm_sm_t *sm, FILE *out)
 
     fprintf(out, "mcsm-dump 1\ncluster %s %u %u\n", config->name, config->lids.from,
             config->lids.to);
-    HASH_ITER(hh, sm->fabric->nodes, node, next)
-    dump_node(node, out);
+    HASH_ITER(hh, sm->fabric->nodes, node, next) {
+        dump_node(node, out);
+    }
     dump_lanes(sm, out);
     for (size_t i = 0; i < config->border_count; i++) {
         const mcsm_border_t *border = &config->borders[i];

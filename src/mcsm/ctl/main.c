@@ -81,8 +81,7 @@ static int connect_to(const char *path)
 /* One object, key by key. */
 static void print_object(struct json_object *json)
 {
-    json_object_object_foreach(json, key, value)
-    {
+    json_object_object_foreach(json, key, value) {
         if (!json_object_is_type(value, json_type_array)) {
             printf("%-16s %s\n", key, json_object_get_string(value));
         }
@@ -109,8 +108,7 @@ static void print_rows(struct json_object *rows)
     int widths[32], count = 0;
 
     for (size_t i = 0; i < json_object_array_length(rows); i++) {
-        json_object_object_foreach(json_object_array_get_idx(rows, i), key, value)
-        {
+        json_object_object_foreach(json_object_array_get_idx(rows, i), key, value) {
             int known = 0;
 
             (void)value;
@@ -144,8 +142,7 @@ static void print_tables(struct json_object *json)
         return;
     }
     print_object(json);
-    json_object_object_foreach(json, key, value)
-    {
+    json_object_object_foreach(json, key, value) {
         if (json_object_is_type(value, json_type_array)) {
             printf("\n%s:\n", key);
             print_rows(value);

@@ -39,8 +39,7 @@ void mcsm_fabric_free(mcsm_fabric_t *fabric)
     if (fabric == NULL) {
         return;
     }
-    HASH_ITER(hh, fabric->nodes, node, next)
-    {
+    HASH_ITER(hh, fabric->nodes, node, next) {
         HASH_DEL(fabric->nodes, node);
         free_node(node);
     }
@@ -94,8 +93,7 @@ static mcsm_port_t *find_without_list(const mcsm_fabric_t *fabric, uint64_t port
 {
     mcsm_node_t *node, *next;
 
-    HASH_ITER(hh, fabric->nodes, node, next)
-    {
+    HASH_ITER(hh, fabric->nodes, node, next) {
         for (int i = 0; i <= node->nports; i++) {
             if (mcsm_is_end_port(&node->ports[i]) && node->ports[i].guid == port_guid) {
                 return &node->ports[i];
@@ -138,16 +136,16 @@ static int list_ends(mcsm_fabric_t *fabric)
     mcsm_node_t *node, *next;
     size_t room = 0;
 
-    HASH_ITER(hh, fabric->nodes, node, next)
-    room += node->sw ? 1 : node->nports;
+    HASH_ITER(hh, fabric->nodes, node, next) {
+        room += node->sw ? 1 : node->nports;
+    }
     free(fabric->ends);
     fabric->end_count = 0;
     fabric->ends = calloc(room + 1, sizeof(*fabric->ends));
     if (fabric->ends == NULL) {
         return -ENOMEM;
     }
-    HASH_ITER(hh, fabric->nodes, node, next)
-    {
+    HASH_ITER(hh, fabric->nodes, node, next) {
         for (int i = 0; i <= node->nports; i++) {
             if (mcsm_is_end_port(&node->ports[i]) && node->ports[i].guid != 0) {
                 fabric->ends[fabric->end_count++] = &node->ports[i];
@@ -169,8 +167,7 @@ int mcsm_fabric_index(mcsm_fabric_t *fabric)
         return -ENOMEM;
     }
     fabric->switch_count = fabric->ca_count = 0;
-    HASH_ITER(hh, fabric->nodes, node, next)
-    {
+    HASH_ITER(hh, fabric->nodes, node, next) {
         if (node->sw) {
             fabric->switches[fabric->switch_count++] = node;
         } else {

@@ -119,8 +119,7 @@ void mcsm_lids_free(mcsm_lids_t *lids)
     if (lids == NULL) {
         return;
     }
-    HASH_ITER(hh, lids->owners, owner, next)
-    {
+    HASH_ITER(hh, lids->owners, owner, next) {
         HASH_DEL(lids->owners, owner);
         free(owner);
     }
@@ -216,13 +215,13 @@ static mcsm_port_t **end_ports(const mcsm_fabric_t *fabric, size_t *count_p)
     mcsm_port_t **ports;
     size_t n = 0;
 
-    HASH_ITER(hh, fabric->nodes, node, next)
-    n += node->sw ? 1 : node->nports;
+    HASH_ITER(hh, fabric->nodes, node, next) {
+        n += node->sw ? 1 : node->nports;
+    }
     ports = calloc(n + 1, sizeof(*ports));
     n = 0;
     if (ports != NULL) {
-        HASH_ITER(hh, fabric->nodes, node, next)
-        {
+        HASH_ITER(hh, fabric->nodes, node, next) {
             for (int i = 0; i <= node->nports; i++) {
                 if (mcsm_is_end_port(&node->ports[i]) && node->ports[i].known) {
                     ports[n++] = &node->ports[i];
@@ -308,8 +307,9 @@ int mcsm_lids_save(mcsm_lids_t *lids)
     file = fopen(temporary, "we");
     if (file != NULL) {
         fprintf(file, "# LIDs of cluster %s, written by mcsm: GUID LID\n", lids->config->name);
-        HASH_ITER(hh, lids->owners, owner, next)
-        fprintf(file, "0x%016lx %u\n", owner->guid, owner->lid);
+        HASH_ITER(hh, lids->owners, owner, next) {
+            fprintf(file, "0x%016lx %u\n", owner->guid, owner->lid);
+        }
         if (fflush(file) != 0 || fsync(fileno(file)) < 0) {
             status = -errno;
         }

@@ -79,13 +79,11 @@ void mcsm_mads_reset(mcsm_mads_t *mads)
 {
     request_t *request, *next;
 
-    DL_FOREACH_SAFE(mads->queue, request, next)
-    {
+    DL_FOREACH_SAFE(mads->queue, request, next) {
         DL_DELETE(mads->queue, request);
         release(mads, request);
     }
-    DL_FOREACH_SAFE(mads->deadlines, request, next)
-    {
+    DL_FOREACH_SAFE(mads->deadlines, request, next) {
         DL_DELETE(mads->deadlines, request);
         HASH_DEL(mads->flying, request);
         release(mads, request);
@@ -101,8 +99,9 @@ void mcsm_mads_free(mcsm_mads_t *mads)
         return;
     }
     mcsm_mads_reset(mads);
-    LL_FOREACH_SAFE(mads->spare, request, next)
-    free(request);
+    LL_FOREACH_SAFE(mads->spare, request, next) {
+        free(request);
+    }
     free(mads);
 }
 

@@ -278,8 +278,7 @@ void mcsm_sa_fabric(mcsm_query_t *query)
         if (adders[i].attr != query->attr) {
             continue;
         }
-        HASH_ITER(hh, query->sa->sm->fabric->nodes, node, next)
-        {
+        HASH_ITER(hh, query->sa->sm->fabric->nodes, node, next) {
             for (int p = 0; p <= node->nports && query->status == 0; p++) {
                 adders[i].add(query, &node->ports[p]);
             }

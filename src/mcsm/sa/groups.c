@@ -104,8 +104,9 @@ void mcsm_groups_free(mcsm_sa_t *sa)
 {
     mcsm_group_t *group, *next;
 
-    HASH_ITER(hh, sa->groups, group, next)
-    remove_group(sa, group);
+    HASH_ITER(hh, sa->groups, group, next) {
+        remove_group(sa, group);
+    }
     free(sa->by_mlid);
 }
 
@@ -408,8 +409,7 @@ void mcsm_groups_drop(mcsm_sa_t *sa, uint64_t port_guid)
 {
     mcsm_group_t *group, *next;
 
-    HASH_ITER(hh, sa->groups, group, next)
-    {
+    HASH_ITER(hh, sa->groups, group, next) {
         mcsm_member_t **at = find_member(group, port_guid), *member = *at;
 
         if (member == NULL) {
@@ -433,8 +433,7 @@ static void list(mcsm_query_t *query)
     mcsm_group_t *group, *next;
     uint8_t record[MC_SIZE];
 
-    HASH_ITER(hh, query->sa->groups, group, next)
-    {
+    HASH_ITER(hh, query->sa->groups, group, next) {
         mcsm_member_t *member = trusted ? group->members : NULL;
 
         do {

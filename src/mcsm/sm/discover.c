@@ -327,8 +327,7 @@ void mcsm_sm_discovered(mcsm_sm_t *sm)
     }
     check_borders(sm);
     sm->stats.silent = 0;
-    HASH_ITER(hh, sm->next->nodes, node, next)
-    {
+    HASH_ITER(hh, sm->next->nodes, node, next) {
         for (int i = 1; i <= node->nports; i++) {
             sm->stats.silent += node->ports[i].silent;
         }

@@ -26,8 +26,9 @@ static void free_list(mcsm_rival_t **list)
 {
     mcsm_rival_t *rival, *next;
 
-    LL_FOREACH_SAFE(*list, rival, next)
-    free(rival);
+    LL_FOREACH_SAFE(*list, rival, next) {
+        free(rival);
+    }
     *list = NULL;
 }
 
@@ -107,8 +108,9 @@ static void set_disputed(mcsm_sm_t *sm)
     bool disputed = false;
     const mcsm_rival_t *rival;
 
-    LL_FOREACH(sm->election.foreign, rival)
-    disputed |= rival->state == MCSM_SM_MASTER_STATE;
+    LL_FOREACH(sm->election.foreign, rival) {
+        disputed |= rival->state == MCSM_SM_MASTER_STATE;
+    }
     if (disputed == sm->election.disputed) {
         return;
     }
@@ -121,8 +123,7 @@ static void forget_unseen(mcsm_sm_t *sm)
 {
     mcsm_rival_t *rival, *next;
 
-    LL_FOREACH_SAFE(sm->election.foreign, rival, next)
-    {
+    LL_FOREACH_SAFE(sm->election.foreign, rival, next) {
         if (rival->seen) {
             continue;
         }
@@ -131,8 +132,7 @@ static void forget_unseen(mcsm_sm_t *sm)
         LL_DELETE(sm->election.foreign, rival);
         free(rival);
     }
-    LL_FOREACH_SAFE(sm->election.peers, rival, next)
-    {
+    LL_FOREACH_SAFE(sm->election.peers, rival, next) {
         if (rival->seen) {
             continue;
         }
@@ -207,8 +207,7 @@ static void ask_all(mcsm_sm_t *sm, mcsm_fabric_t *fabric)
     mcsm_node_t *node, *next;
 
     sm->election.asked = mcsm_random();
-    HASH_ITER(hh, fabric->nodes, node, next)
-    {
+    HASH_ITER(hh, fabric->nodes, node, next) {
         for (int i = 0; i <= node->nports; i++) {
             mcsm_port_t *port = &node->ports[i];
             mcsm_path_t path;
@@ -228,10 +227,12 @@ static void begin_round(mcsm_sm_t *sm, mcsm_fabric_t *fabric)
 {
     mcsm_rival_t *rival;
 
-    LL_FOREACH(sm->election.peers, rival)
-    rival->seen = false;
-    LL_FOREACH(sm->election.foreign, rival)
-    rival->seen = false;
+    LL_FOREACH(sm->election.peers, rival) {
+        rival->seen = false;
+    }
+    LL_FOREACH(sm->election.foreign, rival) {
+        rival->seen = false;
+    }
     ask_all(sm, fabric);
 }
 
@@ -250,8 +251,9 @@ void mcsm_election_looked(mcsm_sm_t *sm)
     const mcsm_rival_t *rival;
 
     forget_unseen(sm);
-    LL_FOREACH(sm->election.peers, rival)
-    sm->sweep.changed |= rival->state >= MCSM_SM_STANDBY_STATE && is_above_us(sm, rival);
+    LL_FOREACH(sm->election.peers, rival) {
+        sm->sweep.changed |= rival->state >= MCSM_SM_STANDBY_STATE && is_above_us(sm, rival);
+    }
 }
 
 /* ---- decision ---- */
@@ -283,8 +285,7 @@ bool mcsm_election_may_be_master(mcsm_sm_t *sm)
     const mcsm_rival_t *best = NULL, *peer;
 
     forget_unseen(sm);
-    LL_FOREACH(sm->election.peers, peer)
-    {
+    LL_FOREACH(sm->election.peers, peer) {
         bool is_master = peer->state == MCSM_SM_MASTER_STATE, yields;
 
         if (peer->state == MCSM_SM_NOTACTIVE_STATE) {

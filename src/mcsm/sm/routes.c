@@ -199,8 +199,7 @@ static int lanes_there(const mcsm_sm_t *sm)
     int least = sm->config->set_sl2vl ? 1 : MCSM_MAX_LANES;
     mcsm_node_t *node, *next;
 
-    HASH_ITER(hh, sm->next->nodes, node, next)
-    {
+    HASH_ITER(hh, sm->next->nodes, node, next) {
         for (int p = 1; p <= node->nports; p++) {
             uint8_t code = mcsm_hi(node->ports[p].info, MCSM_PI_OPER_VLS_HI);
             int lanes = code == 0 || code >= 5 ? MCSM_MAX_LANES : 1 << (code - 1);

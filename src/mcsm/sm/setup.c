@@ -215,16 +215,14 @@ void mcsm_sm_ports(mcsm_sm_t *sm)
     mcsm_node_t *node, *next;
 
     /* First the keys: plan_port() switches on the filters of the switch ports. */
-    HASH_ITER(hh, sm->next->nodes, node, next)
-    {
+    HASH_ITER(hh, sm->next->nodes, node, next) {
         for (int i = 1; i <= node->nports && !node->sw; i++) {
             if (node->ports[i].known) {
                 mcsm_sm_plan_pkeys(sm, &node->ports[i]);
             }
         }
     }
-    HASH_ITER(hh, sm->next->nodes, node, next)
-    {
+    HASH_ITER(hh, sm->next->nodes, node, next) {
         for (int i = 0; i <= node->nports; i++) {
             mcsm_port_t *port = &node->ports[i];
 
@@ -249,8 +247,7 @@ void mcsm_sm_set_lanes(mcsm_sm_t *sm)
     bool changed = lanes != sm->lanes_set;
     mcsm_node_t *node, *next;
 
-    HASH_ITER(hh, sm->next->nodes, node, next)
-    {
+    HASH_ITER(hh, sm->next->nodes, node, next) {
         for (int i = 0; i <= node->nports; i++) {
             mcsm_port_t *port = &node->ports[i];
             uint8_t info[64], sl;
@@ -317,8 +314,7 @@ void mcsm_sm_set_link_state(mcsm_sm_t *sm, uint8_t state)
     mcsm_node_t *node, *next;
     uint8_t info[64];
 
-    HASH_ITER(hh, fabric->nodes, node, next)
-    {
+    HASH_ITER(hh, fabric->nodes, node, next) {
         for (int i = 1; i <= node->nports; i++) {
             mcsm_port_t *port = &node->ports[i];
 

@@ -136,8 +136,7 @@ static void report_end_ports(mcsm_sm_t *sm, const mcsm_fabric_t *in, const mcsm_
 {
     mcsm_node_t *node, *next;
 
-    HASH_ITER(hh, in->nodes, node, next)
-    {
+    HASH_ITER(hh, in->nodes, node, next) {
         for (int i = 1; i <= node->nports && !node->sw; i++) {
             const mcsm_port_t *port = &node->ports[i];
             const mcsm_node_t *other = mcsm_fabric_find(not_in, node->guid);

@@ -91,8 +91,7 @@ unsigned gfi_match_new_class(struct gfi_match *match, bool any_source, uint64_t 
     match->classes[i].any_source = any_source;
     match->classes[i].posted = 0;
     match->num_classes = i + 1;
-    gfi_list_for_each(item, &match->all_msgs)
-    {
+    gfi_list_for_each(item, &match->all_msgs) {
         gfi_match_add_to_class(match, gfi_list_entry(item, struct gfi_match_msg, all), i);
     }
     return i;
@@ -140,8 +139,7 @@ struct gfi_match_recv *gfi_match_find_unclassed(struct gfi_match *match,
     struct gfi_match_recv *recv;
     struct gfi_list *item;
 
-    gfi_list_for_each(item, &match->all_recvs)
-    {
+    gfi_list_for_each(item, &match->all_recvs) {
         recv = gfi_list_entry(item, struct gfi_match_recv, all);
         if (best != NULL && recv->seq > best->seq) {
             break;
@@ -193,8 +191,7 @@ struct gfi_match_msg *gfi_match_find_msg(struct gfi_match *match, uint64_t sourc
         node = gfi_match_find(&match->msgs, gfi_match_hash(i, source, tag), i, source, tag);
         return node == NULL ? NULL : gfi_list_entry(node - i, struct gfi_match_msg, node);
     }
-    gfi_list_for_each(item, &match->all_msgs)
-    {
+    gfi_list_for_each(item, &match->all_msgs) {
         msg = gfi_list_entry(item, struct gfi_match_msg, all);
         if (gfi_match_accepts(&recv, msg->source, msg->tag)) {
             return msg;

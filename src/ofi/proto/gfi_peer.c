@@ -314,8 +314,7 @@ static void gfi_peer_fail_ops(struct gfi_list *ops, int error)
 {
     struct gfi_list *item, *next;
 
-    gfi_list_for_each_safe(item, next, ops)
-    {
+    gfi_list_for_each_safe(item, next, ops) {
         gfi_op_fail(gfi_list_entry(item, struct gfi_op, link), error);
     }
 }

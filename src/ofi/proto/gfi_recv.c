@@ -428,8 +428,7 @@ static struct gfi_unexpected *gfi_recv_claimed(struct gfi_ep *ep, const struct f
     struct gfi_unexpected *msg;
     struct gfi_list *item;
 
-    gfi_list_for_each(item, &ep->claimed)
-    {
+    gfi_list_for_each(item, &ep->claimed) {
         msg = gfi_of(item, struct gfi_unexpected, match.all);
         if (msg == context->internal[0]) {
             gfi_list_del(&msg->match.all);
@@ -617,8 +616,7 @@ static bool gfi_recv_cancel_in(struct gfi_ep *ep, struct gfi_match *match, void 
     struct gfi_recv *recv;
     struct gfi_list *item;
 
-    gfi_list_for_each(item, &match->all_recvs)
-    {
+    gfi_list_for_each(item, &match->all_recvs) {
         recv = gfi_of(item, struct gfi_recv, match.all);
         if (recv->context == context) {
             gfi_recv_abort(ep, recv, FI_ECANCELED);
@@ -641,8 +639,7 @@ static void gfi_recv_fail_in(struct gfi_ep *ep, struct gfi_match *match, struct 
     struct gfi_list *item, *next;
     struct gfi_recv *recv;
 
-    gfi_list_for_each_safe(item, next, &match->all_recvs)
-    {
+    gfi_list_for_each_safe(item, next, &match->all_recvs) {
         recv = gfi_of(item, struct gfi_recv, match.all);
         if (recv->match.source != GFI_ANY_SOURCE &&
             (recv->match.source & GFI_NO_PEER) == peer->id) {
@@ -669,12 +666,10 @@ static void gfi_recv_cleanup_match(struct gfi_ep *ep, struct gfi_match *match)
     struct gfi_list *item, *next;
     struct gfi_unexpected *msg;
 
-    gfi_list_for_each_safe(item, next, &match->all_recvs)
-    {
+    gfi_list_for_each_safe(item, next, &match->all_recvs) {
         free(gfi_of(item, struct gfi_recv, match.all));
     }
-    gfi_list_for_each_safe(item, next, &match->all_msgs)
-    {
+    gfi_list_for_each_safe(item, next, &match->all_msgs) {
         msg = gfi_of(item, struct gfi_unexpected, match.all);
         if (msg->envelope.announced || (msg->envelope.flags & GFI_HDR_ACK)) {
             gfi_recv_send_fin(msg->envelope.peer, msg->envelope.op, FI_ECANCELED);
@@ -690,12 +685,10 @@ void gfi_recv_cleanup(struct gfi_ep *ep)
 
     gfi_recv_cleanup_match(ep, &ep->tagged);
     gfi_recv_cleanup_match(ep, &ep->msg);
-    gfi_list_for_each_safe(item, next, &ep->claimed)
-    {
+    gfi_list_for_each_safe(item, next, &ep->claimed) {
         gfi_recv_discard(ep, gfi_of(item, struct gfi_unexpected, match.all));
     }
-    gfi_list_for_each_safe(item, next, &ep->free_recvs)
-    {
+    gfi_list_for_each_safe(item, next, &ep->free_recvs) {
         free(gfi_of(item, struct gfi_recv, link));
     }
 }

@@ -89,8 +89,7 @@ void ud_mon_ahs_cleanup(uct_ud_mon_iface_t *iface)
 {
     ud_mon_ah_t *ah, *next;
 
-    ucs_list_for_each_safe(ah, next, &iface->dead_ahs, dead)
-    {
+    ucs_list_for_each_safe(ah, next, &iface->dead_ahs, dead) {
         ud_mon_ah_destroy(ah);
     }
     if (kh_size(&iface->ahs) > 0) {

@@ -126,8 +126,7 @@ uct_ud_mon_iface_senders(uct_iface_h tl_iface,
     if (iface == NULL) {
         return UCS_ERR_INVALID_PARAM;
     }
-    ucs_list_for_each(sender, &iface->senders_lru, lru)
-    {
+    ucs_list_for_each(sender, &iface->senders_lru, lru) {
         stats = (uct_ud_mon_sender_stats_t){
             .sender = sender->key.sender,
             .stream = sender->key.stream,

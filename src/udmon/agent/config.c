@@ -116,8 +116,7 @@ static int config_option(config_reader_t *reader, udmon_node_t *node, const char
 {
     graph_option_t *option;
 
-    STAILQ_FOREACH(option, &node->options, list)
-    {
+    STAILQ_FOREACH(option, &node->options, list) {
         if (!strcmp(option->name, name) && reader->continued) {
             return config_append(option, value);
         }

@@ -14,8 +14,7 @@ static const graph_option_t *node_option(const udmon_node_t *node, const char *n
 {
     const graph_option_t *option;
 
-    STAILQ_FOREACH(option, &node->options, list)
-    {
+    STAILQ_FOREACH(option, &node->options, list) {
         if (!strcmp(option->name, name)) {
             return option;
         }
@@ -145,8 +144,7 @@ static int node_check_options(udmon_node_t *node)
         udmon_node_error(node, "to", "type %s has no output", node->type->name);
         return -EINVAL;
     }
-    STAILQ_FOREACH(option, &node->options, list)
-    {
+    STAILQ_FOREACH(option, &node->options, list) {
         if (node_check_option(node, option->name) < 0) {
             return -EINVAL;
         }
@@ -158,8 +156,7 @@ udmon_node_t *graph_find(const graph_t *graph, const char *name)
 {
     udmon_node_t *node;
 
-    STAILQ_FOREACH(node, &graph->nodes, list)
-    {
+    STAILQ_FOREACH(node, &graph->nodes, list) {
         if (!strcmp(node->name, name)) {
             return node;
         }
@@ -238,8 +235,7 @@ static int graph_check(graph_t *graph)
     const char *type;
     int ret;
 
-    STAILQ_FOREACH(node, &graph->nodes, list)
-    {
+    STAILQ_FOREACH(node, &graph->nodes, list) {
         type = udmon_node_option(node, "type");
         node->type = (type != NULL) ? module_type(type) : NULL;
         if (node->type == NULL) {
@@ -254,15 +250,13 @@ static int graph_check(graph_t *graph)
             return ret;
         }
     }
-    STAILQ_FOREACH(node, &graph->nodes, list)
-    {
+    STAILQ_FOREACH(node, &graph->nodes, list) {
         ret = node_connect(node);
         if (ret < 0) {
             return ret;
         }
     }
-    STAILQ_FOREACH(node, &graph->nodes, list)
-    {
+    STAILQ_FOREACH(node, &graph->nodes, list) {
         ret = node_check_circle(node);
         if (ret < 0) {
             return ret;
@@ -277,8 +271,7 @@ static int node_covers(const udmon_node_t *a, const udmon_node_t *b)
     const graph_option_t *option;
     const char *other;
 
-    STAILQ_FOREACH(option, &a->options, list)
-    {
+    STAILQ_FOREACH(option, &a->options, list) {
         other = udmon_node_option(b, option->name);
         if (strcmp(option->name, "to") && strcmp(option->name, "interval") &&
             ((other == NULL) || strcmp(option->value, other))) {
@@ -351,8 +344,7 @@ static int graph_make_states(graph_t *graph, graph_t *old)
     udmon_node_t *node, *before;
     int ret;
 
-    STAILQ_FOREACH(node, &graph->nodes, list)
-    {
+    STAILQ_FOREACH(node, &graph->nodes, list) {
         before = (old != NULL) ? graph_find(old, node->name) : NULL;
         if ((before != NULL) && node_same(before, node)) {
             continue; /* taken over when nothing can fail any more */
@@ -365,8 +357,7 @@ static int graph_make_states(graph_t *graph, graph_t *old)
     return 0;
 
 err:
-    STAILQ_FOREACH(node, &graph->nodes, list)
-    {
+    STAILQ_FOREACH(node, &graph->nodes, list) {
         node_destroy_state(node);
     }
     return ret;
@@ -382,8 +373,7 @@ int graph_start(graph_t *graph, graph_t *old)
     if (ret < 0) {
         return ret;
     }
-    STAILQ_FOREACH(node, &graph->nodes, list)
-    {
+    STAILQ_FOREACH(node, &graph->nodes, list) {
         if (!node->has_state) {
             before = graph_find(old, node->name);
             node->state = before->state;

@@ -255,12 +255,10 @@ static void agent_tick(udmon_node_t *node, void *state)
     const udmon_node_t *each;
 
     (void)state;
-    LIST_FOREACH(sender, &senders, list)
-    {
+    LIST_FOREACH(sender, &senders, list) {
         agent_sender(samples, sender);
     }
-    STAILQ_FOREACH(each, &agent_graph->nodes, list)
-    {
+    STAILQ_FOREACH(each, &agent_graph->nodes, list) {
         if (each->worker != NULL) {
             agent_worker(samples, each);
         }

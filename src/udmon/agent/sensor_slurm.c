@@ -135,8 +135,7 @@ static void slurm_answered(slurm_t *slurm)
         if (sscanf(line, "%31s %63s %63s", id, user, partition) != 3) {
             continue;
         }
-        LIST_FOREACH(job, &slurm->jobs, list)
-        {
+        LIST_FOREACH(job, &slurm->jobs, list) {
             if (!strcmp(job->id, id) && (job->labels[0] == '\0')) {
                 job_label(job, user, partition);
             }
@@ -217,8 +216,7 @@ static void slurm_ask(const udmon_node_t *node, slurm_t *slurm)
         }
         return;
     }
-    LIST_FOREACH(job, &slurm->jobs, list)
-    {
+    LIST_FOREACH(job, &slurm->jobs, list) {
         if (!job->asked && (count < JOBS_ASKED_MAX)) {
             job->asked = 1;
             length += sprintf(ids + length, "%s%s", (count++ > 0) ? "," : "", job->id);
@@ -242,8 +240,7 @@ static job_t *slurm_find(slurm_t *slurm, const char *dir)
     const char *id = strrchr(dir, '/') + strlen("/job_");
     job_t *job;
 
-    LIST_FOREACH(job, &slurm->jobs, list)
-    {
+    LIST_FOREACH(job, &slurm->jobs, list) {
         if (!strcmp(job->id, id)) {
             return job;
         }

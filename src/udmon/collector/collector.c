@@ -313,8 +313,7 @@ static void collector_commit(udmon_timer_t *timer)
 
     store_lock(&collector->store);
     udmon_server_clients(collector->server, collector_remember, collector);
-    LIST_FOREACH(host, &collector->store.hosts, list)
-    {
+    LIST_FOREACH(host, &collector->store.hosts, list) {
         if (host->changed) {
             host->changed = (writer_host(&collector->writer, host) < 0);
         }
@@ -476,8 +475,7 @@ void collector_close(collector_t *collector)
     if (collector->upper != NULL) {
         relay_close(&collector->relay);
     }
-    LIST_FOREACH(host, &collector->store.hosts, list)
-    {
+    LIST_FOREACH(host, &collector->store.hosts, list) {
         if (host->changed) {
             writer_host(&collector->writer, host);
         }
@@ -486,8 +484,7 @@ void collector_close(collector_t *collector)
         remote_close(&collector->remote);
     }
     writer_stop(&collector->writer);
-    LIST_FOREACH(host, &collector->store.hosts, list)
-    {
+    LIST_FOREACH(host, &collector->store.hosts, list) {
         store_each(host, collector_finish, &collector->writer.history);
     }
     history_commit(&collector->writer.history);

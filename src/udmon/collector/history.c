@@ -896,8 +896,7 @@ static void history_tidy(history_t *history, uint64_t now_ms)
     series_t *series;
     int changes;
 
-    STAILQ_FOREACH(series, &history->dirty, dirty)
-    {
+    STAILQ_FOREACH(series, &history->dirty, dirty) {
         sqlite3_bind_int64(fresh, 1, series->key);
         history_run(history, fresh);
     }

@@ -47,8 +47,7 @@ static void http_evict(http_t *http, http_state_t state, uint64_t before_ns)
 {
     http_connection_t *each, *oldest = NULL;
 
-    LIST_FOREACH(each, &http->connections, list)
-    {
+    LIST_FOREACH(each, &http->connections, list) {
         if ((each->state == state) && (each->since_ns < before_ns) &&
             ((oldest == NULL) || (each->since_ns < oldest->since_ns))) {
             oldest = each;
@@ -138,8 +137,7 @@ void http_expire(http_t *http)
     http_connection_t *each;
 
     pthread_mutex_lock(&http->lock);
-    LIST_FOREACH(each, &http->connections, list)
-    {
+    LIST_FOREACH(each, &http->connections, list) {
         if ((each->since_ns <= now) && ((now - each->since_ns) > limits[each->state])) {
             shutdown(each->fd, SHUT_RDWR);
         }

@@ -271,8 +271,7 @@ static void write_nodes(store_t *store, int format, FILE *out)
         write_family(out, format, node_metrics[i].name, strlen(node_metrics[i].name),
                      node_metrics[i].counter, node_metrics[i].help);
         store_lock(store);
-        LIST_FOREACH(host, &store->hosts, list)
-        {
+        LIST_FOREACH(host, &store->hosts, list) {
             fprintf(out, "%s%s{node=\"%s\"} ", node_metrics[i].name,
                     node_metrics[i].counter ? "_total" : "", host->name);
             write_value(out, node_metrics[i].value(host));

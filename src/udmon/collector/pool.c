@@ -32,8 +32,7 @@ static unsigned pool_jobs_of(const pool_t *pool, uint64_t address, int running_o
         count += pool->threads[i].busy && (pool->threads[i].address == address);
     }
     if (!running_only) {
-        STAILQ_FOREACH(job, &pool->waiting, list)
-        {
+        STAILQ_FOREACH(job, &pool->waiting, list) {
             count += (job->address == address);
         }
     }
@@ -46,8 +45,7 @@ static pool_job_t *pool_next(pool_t *pool)
     unsigned running, least = POOL_THREADS + 1;
     pool_job_t *job, *best = NULL;
 
-    STAILQ_FOREACH(job, &pool->waiting, list)
-    {
+    STAILQ_FOREACH(job, &pool->waiting, list) {
         running = pool_jobs_of(pool, job->address, 1);
         if (running < least) {
             least = running;

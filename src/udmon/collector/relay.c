@@ -127,8 +127,7 @@ void relay_states(relay_t *relay, store_t *store)
     host_t *host;
 
     relay->tell_all = 0;
-    LIST_FOREACH(host, &store->hosts, list)
-    {
+    LIST_FOREACH(host, &store->hosts, list) {
         if (all || (host->told_up != (host->connected > 0)) || (host->told_lost != host->lost)) {
             relay_state(relay, host);
         }
@@ -193,8 +192,7 @@ void relayed_gone(store_t *store, uint64_t relay)
 {
     host_t *host;
 
-    LIST_FOREACH(host, &store->hosts, list)
-    {
+    LIST_FOREACH(host, &store->hosts, list) {
         if (host->relay == relay) {
             relayed_down(host);
         }

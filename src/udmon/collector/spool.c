@@ -22,8 +22,7 @@ static void spool_insert(spool_t *spool, spool_entry_t *entry)
 {
     spool_entry_t *each, *before = NULL;
 
-    STAILQ_FOREACH(each, &spool->entries, list)
-    {
+    STAILQ_FOREACH(each, &spool->entries, list) {
         if (each->number > entry->number) {
             break;
         }

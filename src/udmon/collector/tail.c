@@ -172,8 +172,7 @@ void tail_read(tail_t *const *tail_p, int level, void (*each)(const chunk_t *chu
         return;
     }
     pthread_mutex_lock(&tails_lock);
-    STAILQ_FOREACH(written, &tail->written, list)
-    {
+    STAILQ_FOREACH(written, &tail->written, list) {
         if ((written->level == level) &&
             (chunk_decode(written->bytes, written->length, &chunk) == 0)) {
             each(&chunk, arg);

@@ -263,8 +263,7 @@ void udmon_server_clients(const udmon_server_t *server,
 {
     const udmon_session_t *session;
 
-    LIST_FOREACH(session, &server->sessions.all, all)
-    {
+    LIST_FOREACH(session, &server->sessions.all, all) {
         if (!session->gone) {
             each(arg, &session->peer);
         }
@@ -275,8 +274,7 @@ void udmon_server_close(udmon_server_t *server)
 {
     udmon_session_t *session;
 
-    LIST_FOREACH(session, &server->sessions.all, all)
-    {
+    LIST_FOREACH(session, &server->sessions.all, all) {
         if (!session->gone) {
             udmon_server_pump(session);
             udmon_chan_signal(&session->chan, UDMON_BYE, session->chan.next_seq);

@@ -170,8 +170,7 @@ void udmon_server_scan(udmon_timer_t *timer)
     udmon_session_t *session;
 
     server->scanned_ns = now;
-    LIST_FOREACH(session, &server->sessions.all, all)
-    {
+    LIST_FOREACH(session, &server->sessions.all, all) {
         if (!overslept && ((now - session->heard_ns) > server_patience_ns(server, session))) {
             udmon_server_leave(server, session, UDMON_LEFT_SILENT);
         }

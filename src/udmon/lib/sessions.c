@@ -25,8 +25,7 @@ udmon_session_t *udmon_sessions_by_token(const udmon_sessions_t *sessions, uint6
 {
     udmon_session_t *session;
 
-    LIST_FOREACH(session, &sessions->by_token[bucket(token)], by_token)
-    {
+    LIST_FOREACH(session, &sessions->by_token[bucket(token)], by_token) {
         if (session->chan.token == token) {
             return session;
         }
@@ -38,8 +37,7 @@ udmon_session_t *udmon_sessions_by_id(const udmon_sessions_t *sessions, uint64_t
 {
     udmon_session_t *session;
 
-    LIST_FOREACH(session, &sessions->by_id[bucket(id)], by_id)
-    {
+    LIST_FOREACH(session, &sessions->by_id[bucket(id)], by_id) {
         if ((session->peer.id == id) && !session->gone) {
             return session;
         }

@@ -182,8 +182,7 @@ static bool check_body(struct call *call, const struct api *api)
     if (call->body == NULL) {
         return true;
     }
-    json_object_object_foreach(call->body, name, value)
-    {
+    json_object_object_foreach(call->body, name, value) {
         p = find_param(api, name);
         if (p == NULL) {
             call_error(call, 400, "the call has no argument \"%.40s\"", name);

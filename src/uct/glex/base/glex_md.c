@@ -203,8 +203,7 @@ uct_glex_md_kept_t *uct_glex_md_find_kept(uct_glex_md_t *md, unsigned ep_index)
     uct_glex_md_kept_t *kept, *found = NULL;
 
     pthread_mutex_lock(&md->lock);
-    ucs_list_for_each(kept, &md->kept, list)
-    {
+    ucs_list_for_each(kept, &md->kept, list) {
         if (kept->ep_index == ep_index) {
             found = kept;
             break;

@@ -264,8 +264,7 @@ void uct_glex_er_want_credits(uct_glex_iface_t *iface)
 {
     uct_glex_er_tx_t *er;
 
-    ucs_list_for_each(er, &iface->er.starved, starved)
-    {
+    ucs_list_for_each(er, &iface->er.starved, starved) {
         /* relaxed: the caller has a sequentially consistent barrier, and so has the lender between
          * its store of the credits and its load of `wanted`. So the lender sees the request, or
          * this process sees the credits. */
@@ -278,8 +277,7 @@ int uct_glex_er_has_new_credits(uct_glex_iface_t *iface)
     uct_glex_er_tx_t *er;
     int some = 0;
 
-    ucs_list_for_each(er, &iface->er.starved, starved)
-    {
+    ucs_list_for_each(er, &iface->er.starved, starved) {
         /* New credits, or credits that a refused send has read */
         if (uct_glex_er_read_credits(er->vc) || uct_glex_er_has_credits(er->vc)) {
             uct_glex_vc_resume(er->vc);

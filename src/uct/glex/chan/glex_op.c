@@ -285,8 +285,7 @@ static uct_glex_ep_t *uct_glex_op_ep(const uct_glex_op_t *op)
 {
     uct_glex_ep_t *ep;
 
-    ucs_list_for_each(ep, &op->vc->eps, list)
-    {
+    ucs_list_for_each(ep, &op->vc->eps, list) {
         if (&ep->super.super == op->ep) {
             return ep;
         }
@@ -402,8 +401,7 @@ static void uct_glex_op_end(uct_glex_vc_t *vc, int all)
     if (vc->num_ops == 0) {
         return;
     }
-    ucs_ptr_array_for_each(item, index, &vc->iface->ops.table)
-    {
+    ucs_ptr_array_for_each(item, index, &vc->iface->ops.table) {
         op = item;
         if ((op->events > 0) && (op->vc == vc) &&
             (all || (op->held && (op->type != UCT_GLEX_OP_RMA)))) {
@@ -450,8 +448,7 @@ static uct_glex_op_t *uct_glex_op_of_ep(uct_glex_vc_t *vc, const uct_ep_t *ep, i
     int before = 0; /* an operation uses memory */
     uct_glex_op_t *op;
 
-    ucs_queue_for_each(op, &vc->tx_ops, queue)
-    {
+    ucs_queue_for_each(op, &vc->tx_ops, queue) {
         before |= uct_glex_op_uses_memory(op);
         if ((op->ep == ep) && (uses_memory == (uct_glex_op_uses_memory(op) ||
                                                (before && (op->type == UCT_GLEX_OP_FLUSH))))) {
@@ -515,8 +512,7 @@ void uct_glex_op_end_probe(uct_glex_vc_t *vc)
         return;
     }
     vc->probing = 0;
-    ucs_queue_for_each(op, &vc->tx_ops, queue)
-    {
+    ucs_queue_for_each(op, &vc->tx_ops, queue) {
         if ((op->type == UCT_GLEX_OP_PROBE) && !op->done) {
             uct_glex_op_event(vc->iface, op->id, UCS_OK);
             break;

@@ -86,8 +86,7 @@ unsigned uct_glex_rx_num_bufs(const uct_glex_vc_t *vc)
     unsigned left = vc->rx_started, count = 0;
     const uct_glex_rx_t *rx;
 
-    ucs_list_for_each(rx, &vc->rx, list)
-    {
+    ucs_list_for_each(rx, &vc->rx, list) {
         if (left-- == 0) {
             break;
         }
@@ -392,8 +391,7 @@ void uct_glex_rx_purge(uct_glex_vc_t *vc)
 {
     uct_glex_rx_t *rx, *tmp;
 
-    ucs_list_for_each_safe(rx, tmp, &vc->rx, list)
-    {
+    ucs_list_for_each_safe(rx, tmp, &vc->rx, list) {
         ucs_list_del(&rx->list);
         if (rx->op != NULL) {
             ++vc->rx_started; /* freed when the Gets have ended: see uct_glex_rx_fetched() */
@@ -402,8 +400,7 @@ void uct_glex_rx_purge(uct_glex_vc_t *vc)
             uct_glex_rx_free(rx);
         }
     }
-    ucs_list_for_each_safe(rx, tmp, &vc->iface->sr.unreleased, list)
-    {
+    ucs_list_for_each_safe(rx, tmp, &vc->iface->sr.unreleased, list) {
         if (rx->vc == vc) { /* our claim returns the unit */
             ucs_list_del(&rx->list);
             uct_glex_rx_free(rx);

@@ -61,8 +61,7 @@ static int uct_glex_error_may_have_put(const uct_glex_vc_t *vc)
 {
     const uct_glex_ep_t *ep;
 
-    ucs_list_for_each(ep, &vc->eps, list)
-    {
+    ucs_list_for_each(ep, &vc->eps, list) {
         if (ep->has_put) {
             return 1;
         }
@@ -81,8 +80,7 @@ static void uct_glex_error_put_refused(uct_glex_vc_t *vc, const struct glex_err_
     }
     ucs_error("glex: put to endpoint 0x%" PRIx64 " was refused: %s", vc->peer,
               glex_error_req_status_str(err->status));
-    ucs_list_for_each(ep, &vc->eps, list)
-    {
+    ucs_list_for_each(ep, &vc->eps, list) {
         if (ep->has_put) {
             uct_glex_ep_refused(ep);
         }

@@ -82,8 +82,7 @@ void uct_glex_mpq_retry(uct_glex_iface_t *iface)
     unsigned left = UCT_GLEX_SLICE;
     uct_glex_vc_t *vc, *tmp;
 
-    ucs_list_for_each_safe(vc, tmp, &iface->mpq.wait, wait)
-    {
+    ucs_list_for_each_safe(vc, tmp, &iface->mpq.wait, wait) {
         if (left-- == 0) {
             uct_glex_iface_recheck(iface);
             return;

@@ -166,8 +166,7 @@ void uct_glex_vc_schedule_pending(uct_glex_vc_t *vc)
     if (left == 0) {
         return;
     }
-    ucs_list_for_each(ep, &vc->eps, list)
-    { /* endpoints with pending requests come first */
+    ucs_list_for_each(ep, &vc->eps, list) { /* endpoints with pending requests come first */
         if (ep->num_pending == 0) {
             continue;
         }

@@ -329,8 +329,7 @@ static void uct_glex_rma_forget_puts(uct_glex_vc_t *vc)
 {
     uct_glex_ep_t *ep;
 
-    ucs_list_for_each(ep, &vc->eps, list)
-    {
+    ucs_list_for_each(ep, &vc->eps, list) {
         ep->has_put = 0;
     }
 }

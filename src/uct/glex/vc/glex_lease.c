@@ -131,8 +131,7 @@ void uct_glex_lease_peer_gone(uct_glex_iface_t *iface, uint64_t peer, uint32_t p
 {
     uct_glex_lease_t *lease;
 
-    ucs_list_for_each(lease, &iface->leases.list, list)
-    {
+    ucs_list_for_each(lease, &iface->leases.list, list) {
         if ((lease->peer == peer) && (lease->msg.hdr.vc_id == peer_id)) {
             uct_glex_lease_over(iface, lease);
         }
@@ -331,8 +330,7 @@ static int uct_glex_debt_is_known(uct_glex_iface_t *iface, uint64_t peer, const 
 {
     uct_glex_debt_t *debt;
 
-    ucs_list_for_each(debt, &iface->leases.debts, list)
-    {
+    ucs_list_for_each(debt, &iface->leases.debts, list) {
         if ((debt->peer == peer) && (debt->lease_id == end->vc_id)) {
             return 1;
         }
@@ -407,8 +405,7 @@ static void uct_glex_quarantine_destroy(uct_glex_md_kept_t *kept)
     uct_glex_quarantine_t *quarantine = ucs_derived_of(kept, uct_glex_quarantine_t);
     uct_glex_lease_t *lease, *tmp;
 
-    ucs_list_for_each_safe(lease, tmp, &quarantine->list, list)
-    {
+    ucs_list_for_each_safe(lease, tmp, &quarantine->list, list) {
         ucs_list_del(&lease->list);
         uct_glex_lease_release_regions(lease);
         uct_glex_lease_put_word(lease);
@@ -461,8 +458,7 @@ ucs_status_t uct_glex_lease_init(uct_glex_iface_t *iface)
     }
     ucs_list_splice_tail(&iface->leases.list, &iface->leases.quarantine->list);
     ucs_list_head_init(&iface->leases.quarantine->list);
-    ucs_list_for_each(lease, &iface->leases.list, list)
-    {
+    ucs_list_for_each(lease, &iface->leases.list, list) {
         if (lease->is_over) {
             uct_glex_snap_take(iface, &lease->snap); /* the snapshot of the earlier interface is
                                                       * lost */
@@ -538,8 +534,7 @@ void uct_glex_lease_cleanup(uct_glex_iface_t *iface)
 {
     uct_glex_debt_t *debt, *tmp;
 
-    ucs_list_for_each_safe(debt, tmp, &iface->leases.debts, list)
-    {
+    ucs_list_for_each_safe(debt, tmp, &iface->leases.debts, list) {
         (void)uct_glex_debt_pay(iface, debt); /* if this fails, the peer's END asks the next
                                                * interface */
         ucs_list_del(&debt->list);

@@ -154,8 +154,7 @@ void udmon_timer_set_at(udmon_loop_t *loop, udmon_timer_t *timer, uint64_t due_n
 
     udmon_timer_cancel(timer);
     timer->due_ns = due_ns;
-    LIST_FOREACH(other, &loop->timers, list)
-    {
+    LIST_FOREACH(other, &loop->timers, list) {
         if (other->due_ns > timer->due_ns) {
             break;
         }

@@ -268,8 +268,7 @@ void udmon_net_drain(udmon_net_t *net)
         busy = (udmon_tls_send(net->tls, 1) > 0);
         while (udmon_net_progress(net) > 0) {
         }
-        LIST_FOREACH(port, &net->ports, list)
-        {
+        LIST_FOREACH(port, &net->ports, list) {
             busy |= (uct_iface_flush(port->iface, 0, NULL) != UCS_OK);
         }
         if (busy) {
@@ -337,8 +336,7 @@ static int net_by_batches(udmon_net_t *net)
     }
     net->by_batches = (net->pauses == 0);
     net->pauses -= (net->pauses > 0);
-    LIST_FOREACH(port, &net->ports, list)
-    {
+    LIST_FOREACH(port, &net->ports, list) {
         net->by_batches &= port_tells_batches(port);
     }
     return net->by_batches;
@@ -353,13 +351,11 @@ static int net_arm_busy(udmon_net_t *net)
 
     if (net_by_batches(net)) {
         pause_ns = NET_SIGNAL_NS;
-        LIST_FOREACH(port, &net->ports, list)
-        {
+        LIST_FOREACH(port, &net->ports, list) {
             busy |= port_arm(port, UCT_EVENT_RECV_SIG);
         }
     } else {
-        LIST_FOREACH(port, &net->ports, list)
-        {
+        LIST_FOREACH(port, &net->ports, list) {
             port_deafen(port, 1);
         }
     }
@@ -378,8 +374,7 @@ int udmon_net_arm(udmon_net_t *net)
         return net_arm_busy(net);
     }
     net->by_batches = 0;
-    LIST_FOREACH(port, &net->ports, list)
-    {
+    LIST_FOREACH(port, &net->ports, list) {
         busy |= port_arm(port, UCT_EVENT_RECV);
         poll |= (port->source.fd < 0) || (net->blocked && !port_tells_room(port));
     }

@@ -24,8 +24,7 @@ static ucs_status_t net_path_failed(void *arg, uct_ep_h ep, ucs_status_t status)
     udmon_port_t *port = arg;
     udmon_path_t *path;
 
-    LIST_FOREACH(path, &port->net->paths, list)
-    {
+    LIST_FOREACH(path, &port->net->paths, list) {
         if (path->ep == ep) {
             udmon_debug("%s: a path failed: %s", port->transport, ucs_status_string(status));
             path->failed = 1;
@@ -238,8 +237,7 @@ int udmon_net_port(udmon_net_t *net, const char *transport, const char *device, 
 {
     udmon_port_t *port;
 
-    LIST_FOREACH(port, &net->ports, list)
-    {
+    LIST_FOREACH(port, &net->ports, list) {
         if (!strcmp(port->transport, transport) && (port->gid_index == gid_index) &&
             ((device == NULL) || !strcmp(port->device, device))) {
             *port_p = port;
