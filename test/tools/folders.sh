@@ -1,7 +1,6 @@
 #!/bin/sh
-# The folders of libglex and of the transport include each other as docs/architecture.md says: its two
-# tables list them from the highest to the lowest, and a file includes headers of its own folder and
-# of lower ones. Every source file of the transport stands in its table.
+# Every source file of the transport stands in the table of docs/architecture.md, and includes headers
+# with their folder. includes.py checks the directions.
 # shellcheck source=test/clients/common.sh
 . "${srcdir:-.}/../clients/common.sh"
 
@@ -18,34 +17,7 @@ table()
     [ -s "$work/order" ] || fail "docs/architecture.md has no table that begins with $1"
 }
 
-# level FOLDER: which one it is, counted from the highest; nothing: it is not in the table
-level()
-{
-    grep -nx "$1" "$work/order" | cut -d: -f1
-}
-
-# check DIRECTORY: its files include nothing above them
-check()
-{
-    for file in "$top/$1"/*/*.[ch]; do
-        folder=$(basename "$(dirname "$file")")
-        [ "$folder" != net_engine ] || continue # a module of its own
-        from=$(level "$folder")
-        [ -n "$from" ] || fail "$1/$folder is not in docs/architecture.md"
-        sed -n 's|^#include "\([a-z_]*\)/.*|\1|p' "$file" | sed '/^common$/d' > "$work/includes"
-        while read -r header; do
-            to=$(level "$header")
-            [ "${to:-0}" -ge "$from" ] ||
-                fail "$file includes a header of $header/, which is not below $folder/"
-        done < "$work/includes"
-    done
-}
-
-table '.src.glex..'
-check src/glex
-
 table 'folder'
-check src/uct/glex
 for file in "$top"/src/uct/glex/*/*.[ch]; do
     ! grep -n '^#include "glex_' "$file" || fail "$file includes a header without its folder"
     folder=$(basename "$(dirname "$file")")

@@ -19,10 +19,6 @@ def read_table(path):
         line = line.split("#")[0].strip()
         if not line:
             continue
-        if line.startswith("except "):
-            _, folder, other = line.split()
-            allowed[folder].add(other)
-            continue
         component, _, rest = line.partition(":")
         rest, _, also = rest.partition(" also ")
         below = also.split()

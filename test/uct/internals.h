@@ -16,7 +16,7 @@ extern "C" {
 #include "core/glex_ep.h"
 #include "chan/glex_er.h"
 #include "base/glex_fifo.h"
-#include "conn/glex_mpq.h"
+#include "vc/glex_mpq.h"
 #include "chan/glex_op.h"
 #include "chan/glex_rx.h"
 #include "core/glex_vc.h"

@@ -1,6 +1,5 @@
 #include "chan/glex_er.h"
 #include "chan/glex_rx.h"
-#include "vc/glex_lease.h"
 
 #include <ucs/sys/math.h>
 #include <linux/membarrier.h>
@@ -131,7 +130,7 @@ static uct_glex_vc_t *uct_glex_er_lent_vc(uct_glex_iface_t *iface, uint64_t word
     }
     ucs_debug("glex: event for vc 0x%x that has no FIFO", uct_glex_hdr_vc_id(word));
     if (vc != NULL) {
-        uct_glex_lease_tell(vc);
+        iface->leases.tell(vc);
     }
     return NULL;
 }

@@ -3,7 +3,7 @@
 #include "chan/glex_op.h"
 #include "chan/glex_rx.h"
 #include "chan/glex_sr.h"
-#include "conn/glex_mpq.h"
+#include "vc/glex_mpq.h"
 #include "conn/glex_table.h"
 #include "vc/glex_lease.h"
 

@@ -4,7 +4,7 @@
  */
 #include "chan/glex_rx.h"
 #include "conn/glex_ctl.h"
-#include "conn/glex_mpq.h"
+#include "vc/glex_mpq.h"
 #include "vc/glex_lease.h"
 
 /* Whether the message is from the VC's peer, and the VC is not over. A VC that is over ignores

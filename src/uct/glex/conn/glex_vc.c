@@ -4,7 +4,7 @@
 #include "chan/glex_op.h"
 #include "chan/glex_rx.h"
 #include "conn/glex_ctl.h"
-#include "conn/glex_mpq.h"
+#include "vc/glex_mpq.h"
 #include "conn/glex_table.h"
 #include "vc/glex_lease.h"
 

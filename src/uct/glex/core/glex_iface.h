@@ -164,6 +164,7 @@ typedef struct uct_glex_iface {
         ucs_list_link_t list;  /* leases of VCs that are over */
         ucs_list_link_t debts; /* claims that peers wait for from this side */
         uct_glex_quarantine_t *quarantine;
+        void (*tell)(uct_glex_vc_t *vc); /* uct_glex_lease_tell(), for the channels below */
     } leases;
 
     ucs_mpool_t rx_mp;      /* uct_glex_rx_t */

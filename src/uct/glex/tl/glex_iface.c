@@ -5,7 +5,7 @@
 #include "chan/glex_rx.h"
 #include "chan/glex_sr.h"
 #include "conn/glex_ctl.h"
-#include "conn/glex_mpq.h"
+#include "vc/glex_mpq.h"
 #include "conn/glex_table.h"
 #include "rma/glex_atomic.h"
 #include "rma/glex_rma.h"

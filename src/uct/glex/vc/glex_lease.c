@@ -1,7 +1,7 @@
 #include "vc/glex_lease.h"
 #include "chan/glex_er.h"
 #include "chan/glex_op.h"
-#include "conn/glex_mpq.h"
+#include "vc/glex_mpq.h"
 
 #include <ucs/debug/memtrack_int.h>
 #include <string.h>
@@ -446,6 +446,7 @@ ucs_status_t uct_glex_lease_init(uct_glex_iface_t *iface)
     uct_glex_lease_t *lease;
 
     iface->pid = getpid();
+    iface->leases.tell = uct_glex_lease_tell;
     ucs_list_head_init(&iface->leases.list);
     ucs_list_head_init(&iface->leases.debts);
     if (kept != NULL) {

@@ -1,4 +1,4 @@
-#include "conn/glex_mpq.h"
+#include "vc/glex_mpq.h"
 
 #include <ucs/sys/math.h>
 #include <limits.h>
