@@ -161,7 +161,11 @@ typedef union glex_mem_handle {
 } glex_mem_handle_t;
 
 /** The allowed accesses of peers to registered memory. */
-enum glex_mem_flag { GLEX_MEM_READ = 1, GLEX_MEM_WRITE = 2, GLEX_MEM_IOMMU = 4 };
+enum glex_mem_flag {
+    GLEX_MEM_READ = 1,
+    GLEX_MEM_WRITE = 2,
+    GLEX_MEM_IOMMU = 4,
+};
 
 enum glex_flag {
     GLEX_FLAG_LOCAL_INTR = 1 << 0,
