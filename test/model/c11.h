@@ -24,41 +24,36 @@
  * numbered from 0.
  */
 
-#define NONE    0 /* of a fence: no fence */
-#define RLX     1
-#define ACQ     2
-#define REL     3
+#define NONE 0 /* of a fence: no fence */
+#define RLX  1
+#define ACQ  2
+#define REL  3
 #define ACQ_REL 4
-#define SC      5
+#define SC   5
 
-typedef View
-{
+typedef View {
     byte at[LOCS];       /* oldest store that may be read */
     byte clock[THREADS]; /* events of each thread that happened before */
 }
 
-typedef Store
-{
+typedef Store {
     byte value;
     View view;
 }
 
-typedef Location
-{
+typedef Location {
     byte last;
     Store made[HISTORY];
 }
 
-typedef Plain
-{
+typedef Plain {
     byte value;
     byte writer;
     byte written;           /* clock of the writer */
     byte was_read[THREADS]; /* clock of each reader since */
 }
 
-typedef Thread
-{
+typedef Thread {
     View now;      /* the stores that it has seen */
     View acquires; /* the stores that an acquire fence would add */
     View releases; /* the view of a relaxed store: from the last release fence */
@@ -69,20 +64,22 @@ Location loc[LOCS];
 Plain plain[PLAINS];
 byte fences[LOCS]; /* the stores that fences of sequential consistency have seen */
 
-byte pick_;           /* 0 but within a load */
+byte pick_;         /* 0 but within a load */
 hidden byte k_, new_; /* used within a d_step only */
 
 inline join(to, from)
 {
-    for (k_ : 0 ..LOCS - 1) {
-        if {
-            ::from.at[k_] > to.at[k_]->to.at[k_] = from.at[k_] ::else fi
-        }
+    for (k_ : 0 .. LOCS - 1) {
+        if
+        :: from.at[k_] > to.at[k_] -> to.at[k_] = from.at[k_]
+        :: else
+        fi
     }
-    for (k_ : 0 ..THREADS - 1) {
-        if {
-            ::from.clock[k_] > to.clock[k_]->to.clock[k_] = from.clock[k_] ::else fi
-        }
+    for (k_ : 0 .. THREADS - 1) {
+        if
+        :: from.clock[k_] > to.clock[k_] -> to.clock[k_] = from.clock[k_]
+        :: else
+        fi
     }
     k_ = 0
 }
@@ -90,21 +87,22 @@ inline join(to, from)
 /* Adds the effect of reading the store `i` of location `l` to the view of thread `t`. */
 inline see(t, l, i, order)
 {
-    if {
-        ::thread[t].now.at[l] < i->thread[t].now.at[l] =
-            i ::else fi if ::order == ACQ || order == ACQ_REL ||
-            order == SC->join(thread[t].now, loc[l].made[i].view)::else fi join(thread[t].acquires,
-                                                                                loc[l].made[i].view)
-    }
+    if
+    :: thread[t].now.at[l] < i -> thread[t].now.at[l] = i
+    :: else
+    fi
+    if
+    :: order == ACQ || order == ACQ_REL || order == SC -> join(thread[t].now, loc[l].made[i].view)
+    :: else
+    fi
+    join(thread[t].acquires, loc[l].made[i].view)
 }
 
 inline load(t, l, v, order)
 {
-    atomic
-    {
-        select(pick_ : thread[t].now.at[l]..loc[l].last);
-        d_step
-        {
+    atomic {
+        select(pick_ : thread[t].now.at[l] .. loc[l].last);
+        d_step {
             v = loc[l].made[pick_].value;
             see(t, l, pick_, order);
             pick_ = 0
@@ -120,22 +118,18 @@ inline append(t, l, v, order)
     loc[l].last = new_;
     loc[l].made[new_].value = v;
     thread[t].now.at[l] = new_;
-    if {
-        ::order == REL || order == ACQ_REL ||
-            order == SC->join(loc[l].made[new_].view, thread[t].now)::else
-                         ->join(loc[l].made[new_].view, thread[t].releases) fi loc[l]
-                         .made[new_]
-                         .view.at[l] = new_
-    }
+    if
+    :: order == REL || order == ACQ_REL || order == SC ->
+        join(loc[l].made[new_].view, thread[t].now)
+    :: else ->
+        join(loc[l].made[new_].view, thread[t].releases)
+    fi
+    loc[l].made[new_].view.at[l] = new_
 }
 
 inline store(t, l, v, order)
 {
-    d_step
-    {
-        append(t, l, v, order);
-        new_ = 0
-    }
+    d_step { append(t, l, v, order); new_ = 0 }
 }
 
 /* Read-modify-writes: to be used within d_step, after which `old` has the former value. They read
@@ -151,56 +145,58 @@ inline exchange_(t, l, v, old, order)
 
 inline exchange(t, l, v, old, order)
 {
-    d_step
-    {
-        exchange_(t, l, v, old, order)
-    }
+    d_step { exchange_(t, l, v, old, order) }
 }
 
 /* `done` says whether the last value was `expected`; where it was not, nothing was read: the
  * programs load again. */
 inline compare_exchange(t, l, expected, v, done, order)
 {
-    d_step
-    {
-        if {
-            ::loc[l].made[loc[l].last].value == expected->exchange_(t, l, v, pick_, order);
-        }
-        pick_ = 0;
-        done = true ::else->done = false fi
+    d_step {
+        if
+        :: loc[l].made[loc[l].last].value == expected ->
+            exchange_(t, l, v, pick_, order);
+            pick_ = 0;
+            done = true
+        :: else ->
+            done = false
+        fi
     }
 }
 
 inline fence_(t, order)
 {
-    if {
-        ::order == ACQ || order ==
-                              SC->join(thread[t].now, thread[t].acquires)::else fi if ::order ==
-                              SC->for (k_ : 0 ..LOCS - 1)
-        {
-            if {
-                ::fences[k_] > thread[t].now.at[k_]->thread[t].now.at[k_] =
-                    fences[k_] ::else fi fences[k_] = thread[t].now.at[k_]
-            }
+    if
+    :: order == ACQ || order == SC -> join(thread[t].now, thread[t].acquires)
+    :: else
+    fi
+    if
+    :: order == SC ->
+        for (k_ : 0 .. LOCS - 1) {
+            if
+            :: fences[k_] > thread[t].now.at[k_] -> thread[t].now.at[k_] = fences[k_]
+            :: else
+            fi
+            fences[k_] = thread[t].now.at[k_]
         }
-    }
-    k_ = 0 ::else fi if ::order == REL ||
-         order == SC->join(thread[t].releases, thread[t].now)::else fi
+        k_ = 0
+    :: else
+    fi
+    if
+    :: order == REL || order == SC -> join(thread[t].releases, thread[t].now)
+    :: else
+    fi
 }
 
 inline fence(t, order)
 {
-    d_step
-    {
-        fence_(t, order)
-    }
+    d_step { fence_(t, order) }
 }
 
 /* A load or store of plain memory. */
 inline plain_load(t, p, v)
 {
-    d_step
-    {
+    d_step {
         assert(plain[p].written <= thread[t].now.clock[plain[p].writer]); /* else a race */
         thread[t].now.clock[t]++;
         plain[p].was_read[t] = thread[t].now.clock[t];
@@ -210,10 +206,9 @@ inline plain_load(t, p, v)
 
 inline plain_store(t, p, v)
 {
-    d_step
-    {
+    d_step {
         assert(plain[p].written <= thread[t].now.clock[plain[p].writer]); /* else a race */
-        for (k_ : 0 ..THREADS - 1) {
+        for (k_ : 0 .. THREADS - 1) {
             assert(k_ == t || plain[p].was_read[k_] <= thread[t].now.clock[k_]); /* else a race */
             plain[p].was_read[k_] = 0
         }
