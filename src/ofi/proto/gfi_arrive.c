@@ -287,6 +287,7 @@ static ucs_status_t gfi_arrive_bye(void *arg, void *data, size_t length, unsigne
     peer = gfi_arrive_peer(arg, bye->header);
     if (peer != NULL) {
         peer->left = true;
+        gfi_peer_update(peer);
     }
     return UCS_OK;
 }

@@ -280,8 +280,8 @@ bool gfi_peer_progress(struct gfi_peer *peer)
 
 void gfi_peer_update(struct gfi_peer *peer)
 {
-    bool simple = peer->ready && !peer->pressed && peer->error == 0 && peer->first_ctl == NULL &&
-                  gfi_list_is_empty(&peer->deferred);
+    bool simple = peer->ready && !peer->left && !peer->pressed && peer->error == 0 &&
+                  peer->first_ctl == NULL && gfi_list_is_empty(&peer->deferred);
 
     peer->short_max = simple ? (ssize_t)(peer->domain->short_size - sizeof(uint64_t)) : -1;
 }
@@ -300,11 +300,14 @@ void gfi_peer_connect(struct gfi_peer *peer)
 
 int gfi_peer_check(struct gfi_peer *peer)
 {
-    if (gfi_likely(peer->ready && peer->error == 0)) {
+    if (gfi_likely(peer->ready && peer->error == 0 && !peer->left)) {
         return 0;
     }
     if (peer->error != 0) {
         return -peer->error;
+    }
+    if (peer->left) { /* the transport may learn of the end later */
+        return -FI_ECONNRESET;
     }
     gfi_peer_connect(peer);
     return peer->error != 0 ? -peer->error : -FI_EAGAIN;
