@@ -297,29 +297,6 @@ void uct_glex_vc_fail_refused(uct_glex_vc_t *vc)
     ucs_list_splice_tail(&vc->eps, &seen);
 }
 
-/* Whether all arrivals of the last uct_glex_vc_watch_begin() were taken from the NIC's queues */
-static int uct_glex_vc_watch_is_over(uct_glex_iface_t *iface)
-{
-    struct glex_ext_queues queues;
-
-    if (glex_ext_query_queues(iface->nic, &queues) != GLEX_SUCCESS) {
-        return iface->poll_window == 1; /* no report of arrivals: the queues were empty */
-    }
-    return (queues.events_taken >= iface->watch_events) && (queues.mps_taken >= iface->watch_mps);
-}
-
-static void uct_glex_vc_watch_begin(uct_glex_iface_t *iface)
-{
-    struct glex_ext_queues queues;
-
-    if (glex_ext_query_queues(iface->nic, &queues) != GLEX_SUCCESS) {
-        iface->poll_window = 2; /* until progress finds the queues empty again */
-        return;
-    }
-    iface->watch_events = queues.events_arrived;
-    iface->watch_mps = queues.mps_arrived;
-}
-
 void uct_glex_vc_dead(uct_glex_vc_t *vc)
 {
     if (vc->peer_dead || (vc->state == UCT_GLEX_VC_FAILED)) {
@@ -331,8 +308,9 @@ void uct_glex_vc_dead(uct_glex_vc_t *vc)
     vc->is_stale = vc->is_stale && vc->peer_left;
     --vc->watch_mark; /* so the next look finds a difference, and the comparison begins anew */
     ++vc->iface->num_dying;
-    uct_glex_vc_watch_begin(vc->iface); /* the NIC has counted all messages of the peer by now */
-    uct_glex_er_poll_begin(vc);         /* a killed peer may not have rung for its last message */
+    uct_glex_snap_take(vc->iface,
+                       &vc->iface->watch); /* the NIC has counted all messages of the peer by now */
+    uct_glex_er_poll_begin(vc); /* a killed peer may not have rung for its last message */
     uct_glex_vc_schedule(vc);
 }
 
@@ -344,7 +322,7 @@ int uct_glex_vc_is_drained(uct_glex_vc_t *vc)
 {
     return (vc->state != UCT_GLEX_VC_OPEN) || vc->is_stale ||
            ((!vc->is_remote || uct_glex_table_is_newest(vc)) &&
-            uct_glex_vc_watch_is_over(vc->iface) && !uct_glex_er_has_msg(vc) &&
+            uct_glex_snap_is_taken(vc->iface, &vc->iface->watch) && !uct_glex_er_has_msg(vc) &&
             (vc->rx_started == 0));
 }
 
@@ -397,7 +375,7 @@ static void uct_glex_vc_look(uct_glex_vc_t *vc, int all_taken)
 
 void uct_glex_vc_watch(uct_glex_iface_t *iface, unsigned count)
 {
-    int all_taken = uct_glex_vc_watch_is_over(iface);
+    int all_taken = uct_glex_snap_is_taken(iface, &iface->watch);
     uct_glex_vc_t *vc;
 
     while (count-- > 0) {
@@ -410,7 +388,8 @@ void uct_glex_vc_watch(uct_glex_iface_t *iface, unsigned count)
         }
     }
     if (all_taken) {
-        uct_glex_vc_watch_begin(iface); /* after the last messages of the peers found dead in this
-                                         * call */
+        uct_glex_snap_take(
+            iface, &iface->watch); /* after the last messages of the peers found dead in this
+                                    * call */
     }
 }

@@ -82,7 +82,7 @@ typedef struct uct_glex_iface {
     uint16_t num_polled;   /* length of er.polled[] */
     uint16_t poll_hand;    /* index of the FIFO that was polled last */
     uint8_t poll_window;   /* messages to take before progress returns, at most; 1: the
-                                    * queues were empty */
+                            * queues were empty */
     unsigned until_errors; /* progress calls until the next look at errors */
     struct glex_ext_arrival arrival;
     unsigned done;                    /* requests posted and ended by progress, in all */
@@ -178,8 +178,7 @@ typedef struct uct_glex_iface {
     ucs_time_t errors_next; /* when to look for errors again */
     ucs_time_t watched;     /* time of the last check for dead peers */
     unsigned watch_hand;    /* index of the VC that was looked at last */
-    uint64_t watch_events;  /* events and MPs that had arrived when the VCs were last looked at */
-    uint64_t watch_mps;
+    uct_glex_snap_t watch;  /* the arrivals when the VCs were last looked at */
     uct_glex_refusal_t refusals[UCT_GLEX_MAX_REFUSALS]; /* to be sent */
     unsigned num_refusals;
     unsigned num_dying;        /* VCs that progress is about to fail */
