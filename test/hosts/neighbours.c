@@ -1070,14 +1070,15 @@ static void others_live_on(glex_ep_handle_t c, glex_ep_handle_t d, enum glex_err
     CHECK(glex_ext_query_counters(d, &counters) == GLEX_SUCCESS && counters.net_ended == 0);
 }
 
-/* The memory of the target, or of the initiator, disappears while a put or a get is on its way. */
-static void memory_gone(bool get, bool target, enum gone gone)
+/* The memory of the target, or of the initiator, disappears while a put or a get is on its way, or,
+ * if the request is short, before the request. */
+static void memory_gone(bool get, bool target, enum gone gone, uint32_t len)
 {
     glex_ep_handle_t c = create_small(SMALL_EQ, true), d = create_small(SMALL_EQ, true);
     char *ours = map_big(), *theirs = map_big(), *big = target ? theirs : ours;
     glex_rdma_req_t req = {.rmt_ep_addr = address(d),
                            .rmt_key = KEY,
-                           .len = BIG,
+                           .len = len,
                            .type = get ? GLEX_RDMA_TYPE_GET : GLEX_RDMA_TYPE_PUT,
                            .local_evt = {.cookie_0 = 1, .cookie_1 = 1},
                            .flag = GLEX_FLAG_LOCAL_EVT};
@@ -1090,10 +1091,15 @@ static void memory_gone(bool get, bool target, enum gone gone)
     meet(c, d);
     CHECK(glex_register_mem(c, ours, BIG, both_ways, &req.local_mh) == GLEX_SUCCESS);
     CHECK(glex_register_mem(d, theirs, BIG, both_ways, &req.rmt_mh) == GLEX_SUCCESS);
-    CHECK(glex_rdma(c, &req, NULL) == GLEX_SUCCESS);
-    fill_sockets(c);
-    fill_sockets(get ? d : c);
-    disappear(target ? d : c, big, target ? req.rmt_mh : req.local_mh, gone);
+    if (len < BIG) {
+        disappear(target ? d : c, big, target ? req.rmt_mh : req.local_mh, gone);
+        CHECK(glex_rdma(c, &req, NULL) == GLEX_SUCCESS);
+    } else {
+        CHECK(glex_rdma(c, &req, NULL) == GLEX_SUCCESS);
+        fill_sockets(c);
+        fill_sockets(get ? d : c);
+        disappear(target ? d : c, big, target ? req.rmt_mh : req.local_mh, gone);
+    }
     others_live_on(c, d, wanted);
     /* Nothing was read from memory that had another use, and nothing was written there. */
     for (i = 0; gone == DEREGISTERED && i < BIG; i++) {
@@ -1109,7 +1115,10 @@ static void case_memory_gone(void)
     int i;
 
     for (i = 0; i < 4 * NUM_GONE; i++) {
-        memory_gone(i & 1, i & 2, (enum gone)(i / 4));
+        memory_gone(i & 1, i & 2, (enum gone)(i / 4), BIG);
+        if (i / 4 != DEREGISTERED) {
+            memory_gone(i & 1, i & 2, (enum gone)(i / 4), 256);
+        }
     }
 }
 

@@ -30,8 +30,6 @@
 #define NET_EPOCH_BUCKETS 1024u
 /* Twice as many as there can be entries: a power of two. */
 #define NET_PLACES (2 * GLEX_NET_ENTRIES)
-/* From here on the kernel copies data of the program: see net_copy(). */
-#define NET_COPY_MIN 2048u
 /* A frame with room for less than so much data is sent before a longer piece is appended. */
 #define NET_PIECE_MIN 256u
 
@@ -163,7 +161,7 @@ struct glex_net {
     uint32_t pending;    /* requests of all peers that have not ended */
     uint32_t misses;     /* turns in a row that brought nothing */
     bool busy;           /* in progress(): an exit() in a signal handler that
-                                            * interrupted it leaves the network alone */
+                          * interrupted it leaves the network alone */
     bool wants_room;     /* in a queue of the endpoint, at the last turn */
     bool paused;
     bool armed;                          /* by arm(), and not disarmed since */

@@ -158,21 +158,20 @@ bool net_side_send(struct net_side *side)
 }
 
 /*
- * The kernel copies from this process to this process. It reports memory that is not there, where an
- * instruction of ours would end the process. Where a filter of system calls forbids that, and for
- * few bytes, the process copies itself.
+ * The kernel copies from this process to this process, and reports unmapped memory. A load or store
+ * of this process would end the process. If a filter of system calls forbids the system call,
+ * memcpy() copies.
  */
 bool net_copy(void *dst, const void *src, size_t len)
 {
     static bool refused; /* relaxed: a thread that sees it late tries once more */
     struct iovec to = {dst, len}, from = {(void *)(uintptr_t)src, len};
 
-    if (len >= NET_COPY_MIN && !__atomic_load_n(&refused, __ATOMIC_RELAXED)) {
-        if (process_vm_readv(getpid(), &to, 1, &from, 1, 0) == (ssize_t)len) {
-            return true;
-        }
-        if (errno != EPERM && errno != ENOSYS) {
-            return false;
+    if (!__atomic_load_n(&refused, __ATOMIC_RELAXED)) {
+        ssize_t copied = process_vm_readv(getpid(), &to, 1, &from, 1, 0);
+
+        if (copied >= 0 || (errno != EPERM && errno != ENOSYS)) {
+            return copied == (ssize_t)len; /* less: the rest of the memory is not there */
         }
         __atomic_store_n(&refused, true, __ATOMIC_RELAXED);
     }
