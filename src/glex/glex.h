@@ -12,9 +12,9 @@
  *   A waiting call sleeps.
  * - Only calls with a timeout may block.
  * - Any number of threads may use an endpoint. A call locks the endpoint, except while it sleeps.
- *   Call glex_destroy_ep() and glex_close_device() after all other calls. Messages and events that
- *   a thread has probed belong to this thread until it discards them. No other thread gets or
- *   discards them, and they take no room in the queue.
+ *   Call glex_destroy_ep() and glex_close_device() after all other calls. A probe hands
+ *   messages or events to the calling thread until the thread discards them. Other threads cannot
+ *   get or discard these entries, and the entries take no room in the queue.
  * - If the environment variable LIB_GLEX_SINGLE_THREADED is set (except to "0"), one thread at a
  *   time may use an endpoint, and calls take no lock. Registration and deregistration may still run
  *   in other threads.

@@ -74,7 +74,7 @@ struct glex_ext_counters {
     uint64_t mapped_tx;         /**< messages that the program itself stored into memory of peers:
                                    glex_ext_count_mapped() */
     uint64_t net_tx, net_rx;    /**< requests to endpoints of other hosts, and executed requests of
-                               * other hosts */
+                                 * other hosts */
     uint64_t net_peers;         /**< connections with them at the moment, each for one direction */
     uint64_t net_ended;         /**< connections that ended because the peer was gone or silent */
     uint64_t net_denied;        /**< tries to connect without proof of the job's key */
@@ -293,10 +293,10 @@ glex_ret_t glex_ext_arm(glex_ep_handle_t ep);
  * if the endpoint did not exist (status DEST_VP_STOP). The endpoint's own local events and requests
  * also fail. Immediate puts without an event, and mapped memory, work as before.
  *
- * The call proceeds in this order. First the queues refuse. Then all connections with endpoints of
- * other hosts end, in both directions, after the posted requests to these endpoints; this takes as
- * long as glex_destroy_ep(). The name vanishes last. So when glex_ext_check_peer() no longer finds
- * this receiver, the queues refuse and the connections have ended.
+ * The call does three steps. First, the queues refuse entries. Second, the posted requests to other
+ * hosts end, and then all connections with other hosts end in both directions. This step takes as
+ * long as glex_destroy_ep(). Third, the name vanishes. If glex_ext_check_peer() does not find this
+ * receiver, the queues refuse entries and the connections have ended.
  *
  * A change from one uuid to another only changes the name: publish 0 in between to separate the
  * receivers. Errors with a uuid: SYS_ERR, the endpoint cannot listen to other hosts again.

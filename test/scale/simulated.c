@@ -25,7 +25,7 @@
 #define ANNOUNCED  1000 /* announced messages, each by a different peer; at most one per peer */
 #define BORROWERS                                                                                  \
     1000               /* peers that ask the interface for a FIFO; at most all peers that lend no
-                         * FIFO */
+                        * FIFO */
 #define HEAP_MARK 1000 /* connections before the first measurement of the heap */
 #define MIN_PEERS 100
 

@@ -143,7 +143,7 @@ static enum cm_message message_kind(uint8_t operation)
                CM_MESSAGE_SEND;
 }
 
-/* What one packet adds to the counts of its flow. */
+/* The contribution of one packet to the counts of its flow. */
 struct addition {
     uint32_t wire, payload;
     bool atomic, ends; /* ends a message */

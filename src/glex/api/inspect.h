@@ -100,8 +100,8 @@ glex_ret_t glex_inspect_others(bool (*fn)(const char *name, void *arg), void *ar
 
 /**
  * Remove all segments without an owner.
- * @param fn  Called for each segment, with its former contents and whether it could be removed; may
- *        be NULL. Errors: SYS_ERR.
+ * @param fn  NULL, or called for each segment with its former contents. `removed` is false if the
+ *        removal failed. Errors: SYS_ERR.
  */
 glex_ret_t glex_inspect_clean(void (*fn)(const struct glex_inspect_ep *ep, bool removed, void *arg),
                               void *arg);

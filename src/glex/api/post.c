@@ -185,9 +185,9 @@ static __attribute__((noinline)) glex_ret_t imm_rdma_post_chain(struct glex_endp
 
 /*
  * The fast path: one request, like the request that a transport posts for each short message.
- * Returns false without effect if the request is of another kind or meets an obstacle. It calls no
- * function, so all values stay in registers: ten instructions are one per cent of a latency of 80
- * ns.
+ * Returns false without effect if the request is of another kind or meets an obstacle. The fast path
+ * calls no function, so all values stay in registers. Ten instructions cost about 1 % of the latency
+ * of 80 ns.
  */
 static inline bool imm_rdma_post_message(struct glex_endpoint *ep, const glex_imm_rdma_req_t *req)
 {

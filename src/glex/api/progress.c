@@ -95,8 +95,8 @@ static bool progress_carry(const struct glex_endpoint *but,
     return found;
 }
 
-/* A peer may be another endpoint of this process, which waits for progress of this thread. So this
- * thread also progresses the network of such endpoints. */
+/* A peer may be another endpoint of this process, and this thread may be its only thread. The flush
+ * therefore progresses all endpoints of the process. */
 void glex_endpoint_flush(struct glex_endpoint *ep, uint32_t ms)
 {
     uint64_t begin_ns = glex_now_ns();

@@ -5,14 +5,15 @@
  * Each segment has an area with descriptors of requests and with the CPs (coll_layout.h). A process
  * that adds a descriptor or a CP sets `pending`, then tries to become the *agent* by a
  * compare-and-swap on `agent`. The agent executes every request that is ready. If another process is
- * the agent, the caller returns. The agent reads `pending` again after it has reset `agent`, so the
- * caller's entry is executed.
+ * the agent, the caller returns. The agent resets `agent`, reads `pending` again, and finds the
+ * caller's entry.
  *
  *   agent:  agent = me (else return); pending = 0; carry; agent = 0; again if pending is set
  *   other:  add an entry; pending = 1; if agent is 0, become agent
  *
- * Each side stores one word and then loads the word of the other side, with sequential consistency.
- * At least one side sees the store of the other side, so no entry stays unseen.
+ * The agent stores `agent` and loads `pending`. The other process stores `pending` and loads
+ * `agent`. All four accesses are sequentially consistent, so at least one load returns the new
+ * value, and no entry stays unseen.
  *
  * An agent that delivers CPs to other areas becomes the agent of these areas next. A list of areas
  * replaces recursion. An agent lives as long as one library call of one endpoint. If the agent is

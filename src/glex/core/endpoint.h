@@ -74,10 +74,10 @@ struct glex_endpoint {
     int timer_fd;                       /* bounds a program's sleep; or -1 */
     int wake_fd;                        /* to wake peers with, or -1 */
     uint64_t wake_incarnation;          /* the peer that wake_fd is connected to; 0:
-                                                  * none */
+                                         * none */
     bool forked;                        /* inherited: belongs to the parent */
     bool carries_others;                /* progresses other endpoints of the process: sleeps
-                                                * are short */
+                                         * are short */
     uint64_t pid_space;                 /* that our pid belongs to */
     struct glex_endpoint_coll coll;
     struct glex_threads threads;

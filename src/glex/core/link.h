@@ -21,7 +21,7 @@ struct glex_peer;
 struct glex_link {
     const char *name;
     bool is_remote; /* to other hosts: only the common fields of struct glex_peer are set,
-                            * and requests end later than the call that posts them */
+                     * and requests end later than the call that posts them */
 
     /** Whether the link leads to that NIC. */
     bool (*reaches)(struct glex_nic *dev, uint32_t nic_id);

@@ -121,8 +121,8 @@ static bool wait_send(struct glex_endpoint *ep, uint64_t addr, uint64_t incarnat
  * If the socket cannot send, the peer is gone. With EAGAIN, the peer has enough waiting wake-ups,
  * or this socket has too many wake-ups that other peers have not read. A new socket has none. If
  * the new socket cannot send either, the peer is awake or gone. The old socket is closed first, so
- * its descriptor is free for the new socket. Any other error, such as a lack of kernel memory,
- * delays the peer until its own next check.
+ * its descriptor is free for the new socket. After another error, for example ENOMEM,
+ * the peer wakes up at its own next check.
  */
 void GLEX_NOINLINE glex_wait_wake(struct glex_endpoint *ep, uint64_t addr, uint64_t incarnation)
 {

@@ -1,6 +1,6 @@
 /*
  * The control connection: plain TCP from the initiator to the port of the endpoint. The address alone
- * is enough to open it. Each side first proves that it knows the job's key. Then the listening side
+ * is enough to open it. First both sides prove knowledge of the job's key. Then the listening side
  * sends the address of its libfabric. The kernel's keep-alive of this connection detects that a host
  * is gone, also while the processes of that host compute and make no call.
  */

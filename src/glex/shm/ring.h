@@ -45,7 +45,7 @@ struct glex_ring_rx {
     uint64_t cursor;     /* next to probe */
     uint64_t seen;       /* next that was never probed */
     uint64_t turn;       /* a discard up to this position also does the endpoint's other
-                                   * work */
+                          * work */
     uint32_t polls_left; /* empty polls before the next check for a stall */
     bool armed;
     struct glex_ring_ctl *ctl;

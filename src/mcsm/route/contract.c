@@ -479,9 +479,8 @@ static unsigned drop_tainted(work_t *work)
     return dropped;
 }
 
-/* Closes an exit if an entry of the same switch leads to it directly and the pair is forbidden. The
- * neighbour's configuration decides which packets enter, so the configurations contradict each
- * other. */
+/* Closes an exit if an entry of the same switch leads to the exit directly and the pair is
+ * forbidden. Then the neighbour's configuration sends packets that this side forbids. */
 static unsigned close_exits(work_t *work)
 {
     mcsm_graph_t *graph = work->graph;

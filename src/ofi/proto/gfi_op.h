@@ -1,7 +1,7 @@
 /*
- * Operations that outlive their call: an announced message that the receiver has not fetched, a
- * message that waits for an acknowledgement, a message that is being fetched, RMA. Peers name an
- * operation in their answers by its number. The number contains a generation, so a late answer
+ * Operations that outlive their call: announced messages until the receiver has fetched them,
+ * messages until their acknowledgement, fetches, and RMA. An answer of a peer names the operation
+ * by number. The number contains a generation, so a late answer
  * finds no operation.
  */
 #ifndef GFI_OP_H

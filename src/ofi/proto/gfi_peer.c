@@ -8,7 +8,7 @@
 #define GFI_DRAIN_EMPTY 32 /* calls in which the NIC found nothing: its queues are empty */
 #define GFI_DRAIN_ROUNDS                                                                           \
     4096 /* rounds after which the queues count as empty, even if other peers
-                               * keep sending */
+          * keep sending */
 
 /* ---- making ---- */
 

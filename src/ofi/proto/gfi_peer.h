@@ -34,7 +34,7 @@ struct gfi_rkey {
     unsigned uses;
     uint64_t base, addr, length, access;
     uint64_t events; /* FI_REMOTE_READ, FI_REMOTE_WRITE: accesses that the target wants
-                           * reported */
+                      * reported */
     uct_rkey_bundle_t bundle;
 };
 

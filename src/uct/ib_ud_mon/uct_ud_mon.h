@@ -47,7 +47,7 @@ typedef struct uct_ud_mon_stats {
     uint64_t no_receive;
     uint64_t lost_on_way;
     uint64_t bad_qkey; /**< dropped by the port for a wrong queue key (a 16-bit counter of the
-                            *   port) */
+                        *   port) */
 } uct_ud_mon_stats_t;
 
 /** The datagram an active message handler is looking at. */

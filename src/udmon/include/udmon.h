@@ -41,29 +41,29 @@ enum {
 /** 0 in a numeric option selects the default. */
 typedef struct udmon_options {
     const char *secret_file; /**< shared secret, or NULL for none; the file must be private (0600)
-                               *   */
+                              *   */
     const char *ca_file;     /**< PEM, as the next two; NULL: TLS uses the secret. With
-                               * certificates, the peer needs a certificate of this CA, and a
-                               * server's certificate must name the host of its address */
+                              * certificates, the peer needs a certificate of this CA, and a
+                              * server's certificate must name the host of its address */
     const char *cert_file;   /**< our own certificate, with its chain, */
     const char *key_file;    /**< and its key; the file must be private (0600) */
     const char *name;        /**< of a client, for the server; default: the host's name */
     const char *source;      /**< of a client: IP address to connect from; default: by routing */
     uint64_t client_id;      /**< identity across connections; 0: random */
     size_t datagram_size;    /**< bytes; the network's limit may be lower; default: 2048 of records
-                               *   that share one, the network's limit for longer records */
+                              *   that share one, the network's limit for longer records */
     unsigned flush_ms;       /**< longest time a record waits for others to share its datagram;
-                               *   default 100 */
+                              *   default 100 */
     size_t queue_bytes;      /**< records waiting to be sent; default 1 MiB; the oldest are dropped
-                               *   */
+                              *   */
     size_t max_record;       /**< bytes; default 65536 */
     unsigned keepalive_ms;   /**< default 1000; a peer is presumed dead after five silent
-                               * keepalive times */
+                              * keepalive times */
     unsigned connect_ms;     /**< timeout of one attempt; default 6000: RDMA CM repeats a lost
-                               *   request after 4 s */
+                              *   request after 4 s */
     unsigned retry_ms;       /**< between rounds of attempts; default 1000 */
     unsigned return_ms;      /**< of a client of several servers: a preferred one that has
-                               *   answered for so long gets the records again; default 30000 */
+                              *   answered for so long gets the records again; default 30000 */
     unsigned max_clients;    /**< of a server; default 4096 */
     /**
      * For a client that continues an earlier client with the same client_id: the
@@ -90,7 +90,7 @@ typedef struct udmon_stats {
     uint64_t dropped;    /**< records dropped here, oldest first, because the queue was full */
     uint64_t received;   /**< records delivered to the program */
     uint64_t lost;       /**< records of the peer that are missing (dropped there or on the way)
-                             *   */
+                          *   */
     uint64_t duplicated; /**< records that came twice, delivered once */
     uint64_t late;       /**< records delivered after they had been counted lost */
     uint64_t incomplete; /**< cut records given up because a piece is missing */
@@ -105,7 +105,7 @@ typedef struct udmon_stats {
     uint64_t peer_lost;
     uint64_t rtt_ns;      /**< of the last keepalive */
     int64_t peer_clock_s; /**< how far the peer's time of day was ahead of ours at its last
-                             *   keepalive, or UDMON_CLOCK_UNKNOWN */
+                           *   keepalive, or UDMON_CLOCK_UNKNOWN */
 } udmon_stats_t;
 
 /** One received record. `data` is valid until the callback returns. */

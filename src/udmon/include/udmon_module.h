@@ -31,7 +31,7 @@ typedef struct udmon_metric {
     uint64_t time_ns; /**< since 1970 */
     double value;
     int counter; /**< the value only grows, except at restarts; otherwise the series is a
-                       * gauge */
+                  * gauge */
     /** By CLOCK_MONOTONIC, for differences: the time of day may jump. 0: time_ns serves for them. */
     uint64_t clock_ns;
 } udmon_metric_t;
