@@ -308,8 +308,8 @@ void uct_glex_vc_dead(uct_glex_vc_t *vc)
     vc->is_stale = vc->is_stale && vc->peer_left;
     --vc->watch_mark; /* so the next look finds a difference, and the comparison begins anew */
     ++vc->iface->num_dying;
-    uct_glex_snap_take(vc->iface,
-                       &vc->iface->watch); /* the NIC has counted all messages of the peer by now */
+    /* The NIC has counted all messages of the peer by now */
+    uct_glex_snap_take(vc->iface, &vc->iface->watch);
     uct_glex_er_poll_begin(vc); /* a killed peer may not have rung for its last message */
     uct_glex_vc_schedule(vc);
 }
@@ -388,8 +388,7 @@ void uct_glex_vc_watch(uct_glex_iface_t *iface, unsigned count)
         }
     }
     if (all_taken) {
-        uct_glex_snap_take(
-            iface, &iface->watch); /* after the last messages of the peers found dead in this
-                                    * call */
+        /* After the last messages of the peers that this look found dead */
+        uct_glex_snap_take(iface, &iface->watch);
     }
 }
