@@ -115,8 +115,8 @@ static inline bool cm_skip(struct cm_bytes *bytes, uint32_t len)
 
 /*
  * The protocols that may stand next in a packet. A parser reads the header of its own protocol,
- * steps over the header and returns the protocol behind it. So no parser calls another one, however
- * many tunnels there are.
+ * steps over the header and returns the protocol behind it. Parsers do not call
+ * each other, so the depth of tunnels takes no stack.
  */
 enum cm_layer {
     CM_LAYER_END, /* nothing more to read */

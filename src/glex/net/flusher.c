@@ -6,8 +6,9 @@
  * computes. So one thread for all endpoints of the process checks endpoints with waiting frames
  * from time to time. It sends the frames if the program has made no call since the last check. The
  * thread begins with the first waiting frame, ends with the last endpoint with a network, and
- * sleeps without a timeout while no frame waits. A check takes some microseconds of processor time
- * from the program. So the interval between checks grows while the program sends its frames itself.
+ * sleeps without a timeout while no frame waits. A check costs the
+ * program some microseconds of processor time. The interval between checks grows while the program
+ * sends its frames itself.
  *
  * Locks: the thread tries the locks of networks while it holds its own lock. So the holder of a
  * network's lock may wait for the thread's lock. If a network is locked, the thread checks it again

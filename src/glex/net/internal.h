@@ -135,7 +135,7 @@ struct net_source {
     struct net_epoch *epoch;     /* of its address */
     uint64_t number;             /* of the epoch that it belongs to */
     LIST_ENTRY(net_source) left; /* in net->left, if `is_left` */
-    bool is_left;                /* its epoch is over, and some of its requests still wait */
+    bool is_left;                /* the epoch is over, and requests of the source still wait */
     uint32_t requests;           /* carried out or refused */
     uint32_t told_requests;
     uint64_t bytes, told_bytes;   /* of frames that were taken */

@@ -93,7 +93,7 @@ static bool serve_eeprom(struct fabric *fab, uint32_t chip, const struct nmp_des
     return true;
 }
 
-/* Every chip answers to its own id and to the id of all ones, by which its id is read. */
+/* A chip answers to its own id and to the id of all ones. A reader of a chip's id uses all ones. */
 static bool for_this_chip(const struct fabric *fab, uint32_t chip, const struct nmp_desc *req)
 {
     return req->dest_type == fab->topo->chips[chip].type &&

@@ -13,8 +13,8 @@ struct mcsm_deps {
     int *peers;
     int *owners;           /* of each channel: its switch */
     uint64_t (*next)[4];   /* for each channel: the ports of the next switch that follow */
-    uint64_t (*before)[4]; /* for each channel: the ports at which packets of its
-                            * predecessors enter its switch */
+    uint64_t (*before)[4]; /* for each channel: the input ports of its predecessors
+                            * at its switch */
     int *place;            /* of each channel: its place in the topological order */
     int *found, *slots;    /* scratch of reorder() */
     uint8_t *mark;

@@ -101,8 +101,8 @@ static void name_foreign(mcsm_sm_t *sm, mcsm_rival_t *rival)
                    mcsm_sm_state_name(rival->state), rival->priority, sm->config->name);
 }
 
-/* A foreign master may overwrite tables without M_Key protection. So the manager writes all tables
- * again after a foreign master appears, and again after it disappears. */
+/* A foreign master may overwrite tables without M_Key protection. The
+ * manager therefore writes all tables when a foreign master appears and when it disappears. */
 static void set_disputed(mcsm_sm_t *sm)
 {
     bool disputed = false;

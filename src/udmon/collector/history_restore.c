@@ -247,7 +247,7 @@ static int history_convert_table(conversion_t *conversion, int level, const char
     return ((ret == SQLITE_DONE) && !conversion->failed) ? 0 : -EIO;
 }
 
-/* One transaction, so a collector that is killed in between starts again. */
+/* In one transaction: if the collector is killed, its next start converts the series again. */
 static int history_convert_series(history_t *history)
 {
     if (history_ask(history, "SELECT count(*) FROM sqlite_master WHERE name = 'series' AND sql LIKE"

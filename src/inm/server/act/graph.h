@@ -2,10 +2,9 @@
  * The routers as a graph for routing: links with an upper and a lower end.
  *
  * On a fat tree the end nearer to the roots is upper; without levels, the end nearer to the server.
- * A packet goes up until its destination can be reached by going down only, and then down. A
- * packet never turns from down to up. So no circle of links can wait for each other (up/down
- * routing). With the
- * links of a tree that are there, these are shortest paths.
+ * A packet first goes up and then down, and never turns from down to up. Up/down routing has no
+ * deadlock, because no circle of links can wait for each other. On a tree, the paths are the
+ * shortest paths over the links that are up.
  */
 #ifndef INM_GRAPH_H
 #define INM_GRAPH_H

@@ -1,7 +1,7 @@
 /*
- * The calls of the HTTP interface. One table describes the role that a call needs, the ranges of
- * its arguments, and its reply. Arguments are checked against the table, and docs/inm-openapi.yaml
- * is printed from the table.
+ * The calls of the HTTP interface. A table lists for each call the role of the caller, the ranges
+ * of the arguments, and the reply. The server checks arguments against the table, and prints
+ * docs/inm-openapi.yaml from the table.
  */
 #ifndef INM_API_H
 #define INM_API_H

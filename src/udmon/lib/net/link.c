@@ -133,8 +133,7 @@ static int link_error(udmon_link_t *link, int ret)
         return 0;
     case SSL_ERROR_SSL:
         /*
-         * A peer that rejects this side's certificate may say so after this side's handshake has
-         * ended.
+         * The peer may reject this side's certificate after the handshake has ended on this side.
          */
         if ((link->state == LINK_HANDSHAKE) || udmon_tls_is_alert(ERR_peek_last_error())) {
             udmon_tls_problem(link->tls, link->ssl, link->problem, sizeof(link->problem));
