@@ -56,7 +56,7 @@ void check_print_json(const check_model_t *model, const check_report_t *report, 
                    {"multicast_loops", report->multicast_loops},
                    {"multicast_cut", report->multicast_cut},
                    {"credit_loop", report->credit_loop > 0 ? report->credit_loop : 0}};
-    char key[8];
+    char key[12];
 
     for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++) {
         json_object_object_add(json, numbers[i].key, json_object_new_int64(numbers[i].value));
