@@ -6,7 +6,7 @@ set -u
 export PATH=$PATH:/usr/sbin:/sbin
 commatrix=$1 pattern=$2 library=$3
 here=$(dirname "$(readlink -f "$0")")
-work=/tmp/commatrix-vm
+work=/tmp/vm-commatrix # leftovers() looks for /tmp/commatrix-*
 mkdir -p "$work"
 cd "$work" || exit 1
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
