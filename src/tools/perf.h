@@ -181,10 +181,17 @@ static inline bool perf_wait_more(struct perf_session *s, struct perf_wait *wait
     return ((++wait->polls & 0x3fff) != 0 && !s->yield) || perf_wait_slow(s, wait);
 }
 
+/* perf_kind.c: the reason why a region or a kind cannot be used, or NULL */
+const char *perf_region_missing(const struct perf_session *s, enum perf_region region);
+const char *perf_kind_missing(const struct perf_session *s, uint32_t kind);
+bool perf_kind_fits(const struct perf_session *s, uint32_t kind, uint64_t size);
+
+/* The bytes of half a region */
+uint64_t perf_memory_half(const struct perf_session *s, enum perf_region region);
+
 /* perf_memory.c */
 bool perf_memory_open(struct perf_session *s);
 void perf_memory_close(struct perf_session *s);
-uint64_t perf_memory_half(const struct perf_session *s, enum perf_region region);
 uint8_t *perf_memory_source(const struct perf_session *s, const struct perf_run *run);
 void perf_memory_clear(struct perf_session *s, const struct perf_run *run);
 bool perf_memory_right(const struct perf_session *s, const struct perf_run *run);
@@ -194,11 +201,6 @@ bool perf_data_right(enum perf_side from, const uint8_t *data, uint64_t len);
 bool perf_run_client(struct perf_session *s, const struct perf_run *run, double *seconds_p);
 bool perf_run_server(struct perf_session *s, const struct perf_run *run);
 
-/* Why a region cannot be used, or a kind not be measured; NULL where it can. */
-const char *perf_region_missing(const struct perf_session *s, enum perf_region region);
-const char *perf_kind_missing(const struct perf_session *s, uint32_t kind);
-bool perf_kind_fits(const struct perf_session *s, uint32_t kind, uint64_t size);
-
 /* perf_measure.c: everything that was asked for, into the report. */
 bool perf_measure(struct perf_report *report, struct perf_session *s);
 void perf_report_free(struct perf_report *report);
@@ -207,10 +209,12 @@ void perf_report_free(struct perf_report *report);
 bool perf_floor_open(struct perf_floor *floor, uint32_t max_size);
 void perf_floor_close(struct perf_floor *floor);
 
-/* Map the server's lines here; where that cannot be (another host) s->why says it. */
-bool perf_floor_map(struct perf_session *s);
 bool perf_floor_handover(struct perf_session *s, double *seconds_p);
 double perf_floor_copy(const struct perf_floor *floor, uint32_t size);
+
+/* perf_handover.c: maps the server's cache lines here. On failure (the server is on another host),
+ * s->why has the reason. */
+bool perf_handover_map(struct perf_session *s);
 bool perf_handover_client(struct perf_session *s, const struct perf_run *run);
 bool perf_handover_server(struct perf_session *s, const struct perf_run *run);
 

@@ -9,16 +9,6 @@
 #define FIRST_COUNT 16
 #define MAX_COUNT   10000000.0
 
-const struct perf_kind perf_kinds[PERF_NUM_KINDS] = {
-    {"mp", "-", PERF_OP_MP, PERF_REGION_IMM},
-    {"imm", "plain", PERF_OP_IMM_PUT, PERF_REGION_IMM},
-    {"imm", "event-data", PERF_OP_IMM_PUT, PERF_REGION_IMM_EVENT},
-    {"put", "nic", PERF_OP_PUT, PERF_REGION_NIC},
-    {"put", "private", PERF_OP_PUT, PERF_REGION_PRIVATE},
-    {"get", "nic", PERF_OP_GET, PERF_REGION_NIC},
-    {"get", "private", PERF_OP_GET, PERF_REGION_PRIVATE},
-};
-
 static bool run_once(struct perf_session *s, const struct perf_run *run, double *seconds_p)
 {
     return perf_session_begin(s, run) && perf_run_client(s, run, seconds_p) &&

@@ -7,16 +7,10 @@
 #include <sys/mman.h>
 
 /* Immediate puts and messages are short on any NIC, and so are a few cache lines. */
-#define SHORT_HALF 4096
 
 static uint8_t pattern_byte(enum perf_side side, uint64_t i)
 {
     return (uint8_t)(i * 13 + (i >> 8) + side * 101 + 1);
-}
-
-uint64_t perf_memory_half(const struct perf_session *s, enum perf_region region)
-{
-    return (region == PERF_REGION_NIC || region == PERF_REGION_PRIVATE) ? s->half : SHORT_HALF;
 }
 
 static bool alloc_from_nic(struct perf_session *s, enum perf_region region, uint64_t len)
@@ -153,7 +147,7 @@ uint8_t *perf_memory_source(const struct perf_session *s, const struct perf_run 
 void perf_memory_clear(struct perf_session *s, const struct perf_run *run)
 {
     if (run->pattern == PERF_HANDOVER) {
-        memset(s->mem[PERF_REGION_LINES], 0, SHORT_HALF);
+        memset(s->mem[PERF_REGION_LINES], 0, perf_memory_half(s, PERF_REGION_LINES));
     } else {
         memset(destination(s, run), 0, run->size);
     }

@@ -20,34 +20,6 @@ struct posts {
     glex_rdma_req_t rdma;
 };
 
-const char *perf_region_missing(const struct perf_session *s, enum perf_region region)
-{
-    if (!(s->mine.present & (1u << region))) {
-        return s->why[region];
-    }
-    return (s->theirs.present & (1u << region)) ? NULL : "the peer has no such memory";
-}
-
-const char *perf_kind_missing(const struct perf_session *s, uint32_t kind)
-{
-    return perf_region_missing(s, perf_kinds[kind].region);
-}
-
-bool perf_kind_fits(const struct perf_session *s, uint32_t kind, uint64_t size)
-{
-    const struct perf_kind *k = &perf_kinds[kind];
-
-    switch (k->op) {
-    case PERF_OP_MP:
-        return size <= s->attr.max_imm_mp_data_len;
-    case PERF_OP_IMM_PUT:
-        return size >= 1 && size <= s->attr.max_imm_rdma_data_len;
-    default:
-        return size >= 1 && size <= s->attr.max_rdma_data_len &&
-               size <= perf_memory_half(s, k->region);
-    }
-}
-
 static void make_posts(const struct perf_session *s, const struct perf_run *run, struct posts *p)
 {
     const struct perf_kind *kind = &perf_kinds[run->kind];

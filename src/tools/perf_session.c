@@ -226,7 +226,7 @@ bool perf_session_connect(struct perf_session *s, glex_ep_addr_t server, uint64_
         return false;
     }
     s->theirs = msg.hello.memory;
-    if (perf_region_missing(s, PERF_REGION_LINES) == NULL && !perf_floor_map(s)) {
+    if (perf_region_missing(s, PERF_REGION_LINES) == NULL && !perf_handover_map(s)) {
         s->mine.present &= ~(1u << PERF_REGION_LINES); /* no floor, then */
     }
     return true;
