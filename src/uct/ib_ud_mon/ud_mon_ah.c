@@ -66,7 +66,6 @@ void ud_mon_ah_put(uct_ud_mon_iface_t *iface, ud_mon_ah_t *ah)
     kh_del(ud_mon_ahs, &iface->ahs, kh_get(ud_mon_ahs, &iface->ahs, ah->attr));
     ah->last_use = iface->tx.head;
     ucs_list_add_tail(&iface->dead_ahs, &ah->dead);
-    uct_ud_mon_tx_doorbell(iface);
     ud_mon_ah_reap(iface);
 }
 

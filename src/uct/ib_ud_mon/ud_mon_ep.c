@@ -55,6 +55,7 @@ static UCS_CLASS_CLEANUP_FUNC(uct_ud_mon_ep_t)
     uct_ud_mon_iface_t *iface = ucs_derived_of(self->super.super.iface, uct_ud_mon_iface_t);
 
     if (self->ah != NULL) {
+        uct_ud_mon_tx_doorbell(iface); /* its datagrams, which use the address handle */
         ud_mon_ah_put(iface, self->ah);
     }
 }

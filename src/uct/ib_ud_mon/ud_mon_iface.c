@@ -214,13 +214,6 @@ static uct_iface_ops_t uct_ud_mon_iface_ops = {
     .iface_is_reachable = uct_ud_mon_iface_is_reachable,
 };
 
-uct_ud_mon_iface_t *uct_ud_mon_iface_cast(uct_iface_h tl_iface)
-{
-    return (tl_iface->ops.iface_query == uct_ud_mon_iface_query) ?
-               ucs_derived_of(tl_iface, uct_ud_mon_iface_t) :
-               NULL;
-}
-
 static ucs_status_t ud_mon_config_check(const uct_ud_mon_iface_config_t *config,
                                         const uct_ud_mon_md_t *md)
 {

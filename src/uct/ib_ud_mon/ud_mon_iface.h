@@ -202,7 +202,14 @@ static inline uint32_t ud_mon_max_payload(const uct_ud_mon_iface_t *iface)
 }
 
 /* The ud_mon interface behind a UCT interface, or NULL if it is of another transport. */
-uct_ud_mon_iface_t *uct_ud_mon_iface_cast(uct_iface_h iface);
+static inline uct_ud_mon_iface_t *uct_ud_mon_iface_cast(uct_iface_h tl_iface)
+{
+    const uct_base_iface_t *iface = ucs_derived_of(tl_iface, uct_base_iface_t);
+
+    return (iface->md->component == &uct_ib_ud_mon_component) ?
+               ucs_derived_of(tl_iface, uct_ud_mon_iface_t) :
+               NULL;
+}
 
 /* ud_mon_qp.c */
 ucs_status_t uct_ud_mon_qp_open(uct_ud_mon_iface_t *iface);
