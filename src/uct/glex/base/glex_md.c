@@ -60,27 +60,6 @@ static ucs_config_field_t uct_glex_md_config_table[] = {
 static pthread_mutex_t uct_glex_md_list_lock = PTHREAD_MUTEX_INITIALIZER;
 static UCS_LIST_HEAD(uct_glex_md_list);
 
-ucs_status_t uct_glex_status(glex_ret_t ret)
-{
-    switch (ret) {
-    case GLEX_SUCCESS:
-        return UCS_OK;
-    case GLEX_INVALID_PARAM:
-        return UCS_ERR_INVALID_PARAM;
-    case GLEX_NO_EP_RESOURCE:
-    case GLEX_NO_MEM_RESOURCE:
-        return UCS_ERR_NO_MEMORY;
-    case GLEX_BUSY:
-        return UCS_ERR_NO_RESOURCE;
-    case GLEX_NOT_IMPLEMENTED:
-        return UCS_ERR_UNSUPPORTED;
-    case GLEX_ACCESS_ERR:
-        return UCS_ERR_INVALID_ADDR;
-    default:
-        return UCS_ERR_IO_ERROR;
-    }
-}
-
 /* The software NIC chooses the lowest free number, perhaps the number of a just destroyed endpoint.
  * Requests in flight to the destroyed endpoint would arrive at the new endpoint. So choose a random
  * number. */
@@ -287,6 +266,76 @@ static int uct_glex_md_parse_name(const char *md_name, uint32_t *nic_p)
     return strcmp(name, md_name) == 0;
 }
 
+static ucs_status_t uct_glex_md_query(uct_md_h uct_md, uct_glex_md_attr_t *attr)
+{
+    uct_glex_md_t *md = ucs_derived_of(uct_md, uct_glex_md_t);
+    __auto_type cap = UCT_GLEX_MD_ATTR(attr);
+
+    uct_glex_md_attr_init(attr);
+    cap->flags = UCT_MD_FLAG_NEED_RKEY;
+    if (uct_glex_md_needs_memh(md)) {
+        cap->flags |= UCT_MD_FLAG_NEED_MEMH;
+    }
+    cap->access_mem_types = UCS_BIT(UCS_MEMORY_TYPE_HOST);
+    if (uct_glex_md_has_private_rdma(md)) {
+        cap->flags |= UCT_MD_FLAG_REG | UCT_GLEX_MD_FLAG_INVALIDATE;
+        cap->max_reg = SIZE_MAX;
+        uct_glex_md_attr_set_reg_types(attr, UCS_BIT(UCS_MEMORY_TYPE_HOST));
+    } else if (md->ext_attr.caps & GLEX_EXT_CAP_MAP) {
+        /* Together with REG, UCP would expect RKEY_PTR to work for all registered memory */
+        cap->flags |= UCT_MD_FLAG_RKEY_PTR;
+    }
+    if (md->ext_attr.caps & GLEX_EXT_CAP_MAP) {
+        cap->flags |= UCT_MD_FLAG_ALLOC;
+        cap->alloc_mem_types = UCS_BIT(UCS_MEMORY_TYPE_HOST);
+        cap->max_alloc = UCT_GLEX_MAX_ALLOC;
+    }
+    attr->rkey_packed_size = sizeof(uct_glex_packed_rkey_t);
+    attr->reg_cost = md->reg_cost;
+    return UCS_OK;
+}
+
+static void uct_glex_md_close(uct_md_h uct_md)
+{
+    uct_glex_md_t *md = ucs_derived_of(uct_md, uct_glex_md_t);
+    uct_glex_md_kept_t *kept;
+    unsigned i;
+
+    pthread_mutex_lock(&uct_glex_md_list_lock);
+    ucs_list_del(&md->list);
+    pthread_mutex_unlock(&uct_glex_md_list_lock);
+
+    while (!ucs_list_is_empty(&md->kept)) {
+        kept = ucs_list_extract_head(&md->kept, uct_glex_md_kept_t, list);
+        kept->destroy(kept);
+    }
+    uct_glex_mem_cleanup(md);
+    if (md->map_ep != NULL) {
+        glex_destroy_ep(md->map_ep);
+    }
+    for (i = md->num_eps; i-- > 0;) { /* the domain's own endpoint last: other endpoints serve its
+                                       * memory */
+        glex_destroy_ep(md->eps[i].nic);
+    }
+    glex_close_device(md->dev);
+    ucs_free(md->eps);
+    pthread_mutex_destroy(&md->lock);
+    ucs_free(md);
+}
+
+static uct_md_ops_t uct_glex_md_ops = {
+    .close = uct_glex_md_close,
+    .query = uct_glex_md_query,
+    .mem_alloc = uct_glex_mem_alloc,
+    .mem_free = uct_glex_mem_free,
+    .mem_advise = (uct_md_mem_advise_func_t)ucs_empty_function_return_unsupported,
+    .mem_reg = uct_glex_mem_reg,
+    .mem_dereg = uct_glex_mem_dereg,
+    .mem_query = (uct_md_mem_query_func_t)ucs_empty_function_return_unsupported,
+    .mkey_pack = uct_glex_mkey_pack,
+    .detect_memory_type = (uct_md_detect_memory_type_func_t)ucs_empty_function_return_unsupported,
+    UCT_GLEX_MD_OPS};
+
 static ucs_status_t uct_glex_md_open(uct_component_t *component, const char *md_name,
                                      const uct_md_config_t *md_config, uct_md_h *md_p)
 {
@@ -328,6 +377,7 @@ static ucs_status_t uct_glex_md_open(uct_component_t *component, const char *md_
         goto err_close_device;
     }
     md->nic_home = md->eps[home].nic;
+    md->super.ops = &uct_glex_md_ops;
     status = uct_glex_mem_init(md, config);
     if (status != UCS_OK) {
         goto err_destroy_ep;
@@ -348,34 +398,6 @@ err_free:
     pthread_mutex_destroy(&md->lock);
     ucs_free(md);
     return status;
-}
-
-void uct_glex_md_close(uct_md_h uct_md)
-{
-    uct_glex_md_t *md = ucs_derived_of(uct_md, uct_glex_md_t);
-    uct_glex_md_kept_t *kept;
-    unsigned i;
-
-    pthread_mutex_lock(&uct_glex_md_list_lock);
-    ucs_list_del(&md->list);
-    pthread_mutex_unlock(&uct_glex_md_list_lock);
-
-    while (!ucs_list_is_empty(&md->kept)) {
-        kept = ucs_list_extract_head(&md->kept, uct_glex_md_kept_t, list);
-        kept->destroy(kept);
-    }
-    uct_glex_mem_cleanup(md);
-    if (md->map_ep != NULL) {
-        glex_destroy_ep(md->map_ep);
-    }
-    for (i = md->num_eps; i-- > 0;) { /* the domain's own endpoint last: other endpoints serve its
-                                       * memory */
-        glex_destroy_ep(md->eps[i].nic);
-    }
-    glex_close_device(md->dev);
-    ucs_free(md->eps);
-    pthread_mutex_destroy(&md->lock);
-    ucs_free(md);
 }
 
 static ucs_status_t uct_glex_md_query_resources(uct_component_t *component,

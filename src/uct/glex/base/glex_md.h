@@ -197,19 +197,29 @@ static inline ucs_status_t uct_glex_memh_place(uct_glex_md_t *md, uct_glex_memh_
 
 /* ---- handles of memory, allocation, packed keys: glex_mem.c ---- */
 
-/** Set the operations of the domain, and make the registration cache if configured and possible */
+/* Peers map an allocation of the NIC as a single registration with a single handle */
+#define UCT_GLEX_MAX_ALLOC UCT_GLEX_WINDOW_MAX
+
+/** Make the registration cache if configured and possible */
 ucs_status_t uct_glex_mem_init(uct_glex_md_t *md, const uct_glex_md_config_t *config);
 
 /** Destroy the cache with all its registrations */
 void uct_glex_mem_cleanup(uct_glex_md_t *md);
 
+/* Operations of the domain (uct_md_ops_t) */
+ucs_status_t uct_glex_mem_alloc(uct_md_h uct_md, size_t *length_p, void **address_p,
+                                ucs_memory_type_t mem_type,
+                                UCT_GLEX_MEM_ALLOC_SYS_DEV unsigned flags, const char *alloc_name,
+                                uct_mem_h *memh_p);
+ucs_status_t uct_glex_mem_free(uct_md_h uct_md, uct_mem_h uct_memh);
+ucs_status_t uct_glex_mem_reg(uct_md_h uct_md, void *address, size_t length,
+                              uct_glex_mem_reg_arg_t arg, uct_mem_h *memh_p);
+ucs_status_t uct_glex_mem_dereg(uct_md_h uct_md, const uct_md_mem_dereg_params_t *params);
+ucs_status_t uct_glex_mkey_pack(uct_md_h uct_md, uct_mem_h uct_memh,
+                                UCT_GLEX_MKEY_PACK_RANGE const uct_md_mkey_pack_params_t *params,
+                                void *rkey_buffer);
+
 /* ---- both ---- */
-
-/** Close the domain: in glex_md.c. The operations table is in glex_mem.c. */
-void uct_glex_md_close(uct_md_h md);
-
-/** The ucs_status_t for a result of the NIC */
-ucs_status_t uct_glex_status(glex_ret_t ret);
 
 /** Have the key keep the address of its memory for the endpoint. Returns 0 if the key keeps the
  *  address for another endpoint. */

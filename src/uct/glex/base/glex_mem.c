@@ -8,9 +8,6 @@
 #include <ucm/api/ucm.h>
 #include <sys/mman.h>
 
-/* Peers map an allocation of the NIC as a single registration with a single handle */
-#define UCT_GLEX_MAX_ALLOC UCT_GLEX_WINDOW_MAX
-
 /* A region of the cache is a registration */
 typedef struct uct_glex_rcache_region {
     ucs_rcache_region_t super;
@@ -106,39 +103,10 @@ out:
 
 /* ---- operations of the domain ---- */
 
-static ucs_status_t uct_glex_md_query(uct_md_h uct_md, uct_glex_md_attr_t *attr)
-{
-    uct_glex_md_t *md = ucs_derived_of(uct_md, uct_glex_md_t);
-    __auto_type cap = UCT_GLEX_MD_ATTR(attr);
-
-    uct_glex_md_attr_init(attr);
-    cap->flags = UCT_MD_FLAG_NEED_RKEY;
-    if (uct_glex_md_needs_memh(md)) {
-        cap->flags |= UCT_MD_FLAG_NEED_MEMH;
-    }
-    cap->access_mem_types = UCS_BIT(UCS_MEMORY_TYPE_HOST);
-    if (uct_glex_md_has_private_rdma(md)) {
-        cap->flags |= UCT_MD_FLAG_REG | UCT_GLEX_MD_FLAG_INVALIDATE;
-        cap->max_reg = SIZE_MAX;
-        uct_glex_md_attr_set_reg_types(attr, UCS_BIT(UCS_MEMORY_TYPE_HOST));
-    } else if (md->ext_attr.caps & GLEX_EXT_CAP_MAP) {
-        /* Together with REG, UCP would expect RKEY_PTR to work for all registered memory */
-        cap->flags |= UCT_MD_FLAG_RKEY_PTR;
-    }
-    if (md->ext_attr.caps & GLEX_EXT_CAP_MAP) {
-        cap->flags |= UCT_MD_FLAG_ALLOC;
-        cap->alloc_mem_types = UCS_BIT(UCS_MEMORY_TYPE_HOST);
-        cap->max_alloc = UCT_GLEX_MAX_ALLOC;
-    }
-    attr->rkey_packed_size = sizeof(uct_glex_packed_rkey_t);
-    attr->reg_cost = md->reg_cost;
-    return UCS_OK;
-}
-
-static ucs_status_t uct_glex_mem_alloc(uct_md_h uct_md, size_t *length_p, void **address_p,
-                                       ucs_memory_type_t mem_type,
-                                       UCT_GLEX_MEM_ALLOC_SYS_DEV unsigned flags,
-                                       const char *alloc_name, uct_mem_h *memh_p)
+ucs_status_t uct_glex_mem_alloc(uct_md_h uct_md, size_t *length_p, void **address_p,
+                                ucs_memory_type_t mem_type,
+                                UCT_GLEX_MEM_ALLOC_SYS_DEV unsigned flags, const char *alloc_name,
+                                uct_mem_h *memh_p)
 {
     uct_glex_md_t *md = ucs_derived_of(uct_md, uct_glex_md_t);
     size_t length = ucs_align_up(*length_p, ucs_get_page_size());
@@ -185,7 +153,7 @@ err_free:
     return status;
 }
 
-static ucs_status_t uct_glex_mem_free(uct_md_h uct_md, uct_mem_h uct_memh)
+ucs_status_t uct_glex_mem_free(uct_md_h uct_md, uct_mem_h uct_memh)
 {
     uct_glex_md_t *md = ucs_derived_of(uct_md, uct_glex_md_t);
     uct_glex_memh_t *memh = uct_memh;
@@ -245,14 +213,14 @@ void uct_glex_memh_free_all(uct_glex_md_t *md, uct_glex_memh_t *first)
     }
 }
 
-static ucs_status_t uct_glex_mem_reg(uct_md_h uct_md, void *address, size_t length,
-                                     uct_glex_mem_reg_arg_t arg, uct_mem_h *memh_p)
+ucs_status_t uct_glex_mem_reg(uct_md_h uct_md, void *address, size_t length,
+                              uct_glex_mem_reg_arg_t arg, uct_mem_h *memh_p)
 {
     return uct_glex_memh_new(ucs_derived_of(uct_md, uct_glex_md_t), address, length,
                              uct_glex_mem_reg_flags(arg), (uct_glex_memh_t **)memh_p);
 }
 
-static ucs_status_t uct_glex_mem_dereg(uct_md_h uct_md, const uct_md_mem_dereg_params_t *params)
+ucs_status_t uct_glex_mem_dereg(uct_md_h uct_md, const uct_md_mem_dereg_params_t *params)
 {
     uct_glex_md_t *md = ucs_derived_of(uct_md, uct_glex_md_t);
     uct_completion_t *comp = NULL;
@@ -276,10 +244,9 @@ static ucs_status_t uct_glex_mem_dereg(uct_md_h uct_md, const uct_md_mem_dereg_p
     return UCS_OK;
 }
 
-static ucs_status_t
-uct_glex_mkey_pack(uct_md_h uct_md, uct_mem_h uct_memh,
-                   UCT_GLEX_MKEY_PACK_RANGE const uct_md_mkey_pack_params_t *params,
-                   void *rkey_buffer)
+ucs_status_t uct_glex_mkey_pack(uct_md_h uct_md, uct_mem_h uct_memh,
+                                UCT_GLEX_MKEY_PACK_RANGE const uct_md_mkey_pack_params_t *params,
+                                void *rkey_buffer)
 {
     uct_glex_md_t *md = ucs_derived_of(uct_md, uct_glex_md_t);
     uct_glex_memh_t *memh = uct_memh;
@@ -311,19 +278,6 @@ uct_glex_mkey_pack(uct_md_h uct_md, uct_mem_h uct_memh,
     }
     return UCS_OK;
 }
-
-static uct_md_ops_t uct_glex_md_ops = {
-    .close = uct_glex_md_close,
-    .query = uct_glex_md_query,
-    .mem_alloc = uct_glex_mem_alloc,
-    .mem_free = uct_glex_mem_free,
-    .mem_advise = (uct_md_mem_advise_func_t)ucs_empty_function_return_unsupported,
-    .mem_reg = uct_glex_mem_reg,
-    .mem_dereg = uct_glex_mem_dereg,
-    .mem_query = (uct_md_mem_query_func_t)ucs_empty_function_return_unsupported,
-    .mkey_pack = uct_glex_mkey_pack,
-    .detect_memory_type = (uct_md_detect_memory_type_func_t)ucs_empty_function_return_unsupported,
-    UCT_GLEX_MD_OPS};
 
 /* ---- with a registration cache ---- */
 
@@ -394,7 +348,6 @@ static ucs_status_t uct_glex_rcache_init(uct_glex_md_t *md, const uct_glex_md_co
 
 ucs_status_t uct_glex_mem_init(uct_glex_md_t *md, const uct_glex_md_config_t *config)
 {
-    md->super.ops = &uct_glex_md_ops;
     md->rcache = NULL;
     md->reg_cost = ucs_linear_func_make(200e-9 + UCT_GLEX_ZCOPY_COST, 0);
     return (config->rcache_enable == UCS_NO) ? UCS_OK : uct_glex_rcache_init(md, config);

@@ -190,4 +190,7 @@ static inline glex_ret_t glex_ext_poll(glex_ep_handle_t ep, struct glex_ext_arri
  * queue loses nothing there, so a short queue is enough. */
 #define UCT_GLEX_NIC_EQ_CAPACITY (UCT_GLEX_NIC_LOSSLESS ? "2048" : "4096")
 
+/** The ucs_status_t for a result of the NIC */
+ucs_status_t uct_glex_status(glex_ret_t ret);
+
 #endif
