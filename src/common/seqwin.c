@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-static uint64_t *seqwin_word(seqwin_t *win, uint64_t seq)
+static uint64_t *seqwin_word(struct seqwin *win, uint64_t seq)
 {
     return &win->seen[(seq / 64) % SEQWIN_WORDS];
 }
@@ -12,7 +12,7 @@ static uint64_t seqwin_bit(uint64_t seq)
     return UINT64_C(1) << (seq % 64);
 }
 
-void seqwin_init(seqwin_t *win, uint64_t next)
+void seqwin_init(struct seqwin *win, uint64_t next)
 {
     memset(win, 0, sizeof(*win));
     win->next = next;
@@ -20,7 +20,7 @@ void seqwin_init(seqwin_t *win, uint64_t next)
     memset(win->seen, 0xff, sizeof(win->seen));
 }
 
-uint64_t seqwin_advance(seqwin_t *win, uint64_t next)
+uint64_t seqwin_advance(struct seqwin *win, uint64_t next)
 {
     uint64_t gap, seq;
 
@@ -40,7 +40,7 @@ uint64_t seqwin_advance(seqwin_t *win, uint64_t next)
     return gap;
 }
 
-seqwin_verdict_t seqwin_arrive(seqwin_t *win, uint64_t seq, uint64_t *gap_p)
+enum seqwin_verdict seqwin_arrive(struct seqwin *win, uint64_t seq, uint64_t *gap_p)
 {
     *gap_p = 0;
     if (seq >= win->next) {

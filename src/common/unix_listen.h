@@ -1,6 +1,6 @@
 /* A listening socket at a path, for the user of the process alone. */
-#ifndef UNIX_LISTEN_H
-#define UNIX_LISTEN_H
+#ifndef COMMON_UNIX_LISTEN_H
+#define COMMON_UNIX_LISTEN_H
 
 #include <stddef.h>
 

@@ -1,8 +1,8 @@
 /*
  * Collective requests, for tests.
  */
-#ifndef GLEX_TEST_COLL_H
-#define GLEX_TEST_COLL_H
+#ifndef GLEX_TEST_COLLECTIVE_H
+#define GLEX_TEST_COLLECTIVE_H
 
 #include "nic.h"
 

@@ -10,15 +10,15 @@
 #include <stdlib.h>
 #include <time.h>
 
-typedef struct ramp {
+struct ramp {
     uint64_t n;
     int jumps;
     double ago;
-} ramp_t;
+};
 
-static int ramp_create(udmon_node_t *node, void **state_p)
+static int ramp_create(struct udmon_node *node, void **state_p)
 {
-    ramp_t *ramp = calloc(1, sizeof(*ramp));
+    struct ramp *ramp = calloc(1, sizeof(*ramp));
     double first;
 
     if (ramp == NULL) {
@@ -35,11 +35,11 @@ static int ramp_create(udmon_node_t *node, void **state_p)
     return 0;
 }
 
-static void ramp_tick(udmon_node_t *node, void *state)
+static void ramp_tick(struct udmon_node *node, void *state)
 {
-    ramp_t *ramp = state;
+    struct ramp *ramp = state;
     uint64_t n = ramp->n++, second = 1000000000u, when;
-    udmon_metric_t metrics[] = {
+    struct udmon_metric metrics[] = {
         {.name = "ramp_total{kind=\"test\"}", .value = 5.0 * n, .counter = 1},
         {.name = "ramp", .value = n},
     };
@@ -53,7 +53,7 @@ static void ramp_tick(udmon_node_t *node, void *state)
 
 static const char *const ramp_options[] = {"first", "jumps", "ago", NULL};
 
-static const udmon_node_type_t ramp_type = {
+static const struct udmon_node_type ramp_type = {
     .name = "ramp",
     .options = ramp_options,
     .create = ramp_create,
@@ -62,11 +62,11 @@ static const udmon_node_type_t ramp_type = {
     .has_output = 1,
 };
 
-static const udmon_node_type_t *const types[] = {&ramp_type, NULL};
+static const struct udmon_node_type *const types[] = {&ramp_type, NULL};
 
-extern const udmon_module_t udmon_module;
+extern const struct udmon_module udmon_module;
 
-__attribute__((visibility("default"))) const udmon_module_t udmon_module = {
+__attribute__((visibility("default"))) const struct udmon_module udmon_module = {
     UDMON_MODULE_VERSION,
     types,
 };

@@ -31,7 +31,7 @@ namespace
 // A sample as an agent sends it, and as a collector takes it.
 std::string record(const std::string &name, bool counter = false)
 {
-    udmon_metric_header_t header = {};
+    struct udmon_metric_header header = {};
 
     header.version = UDMON_METRIC_VERSION;
     header.flags = counter ? UDMON_METRIC_COUNTER : 0;
@@ -43,7 +43,7 @@ bool taken(const std::string &name)
 {
     char text[UDMON_METRIC_NAME_MAX + 1];
     std::string bytes = record(name);
-    udmon_metric_t metric;
+    struct udmon_metric metric;
 
     return udmon_metric_decode(bytes.data(), bytes.size(), &metric, text) == 0;
 }
@@ -75,7 +75,7 @@ TEST(Chunk, GivesBackEachBit)
     auto random = [&] {
         return uint64_t(rand_r(&seed)) << 33 ^ uint64_t(rand_r(&seed)) << 12 ^ rand_r(&seed);
     };
-    auto chunk = std::make_unique<chunk_t>(), back = std::make_unique<chunk_t>();
+    auto chunk = std::make_unique<struct chunk>(), back = std::make_unique<struct chunk>();
     uint8_t bytes[CHUNK_BYTES];
 
     for (int round = 0; round < 5000; ++round) {
@@ -119,7 +119,7 @@ TEST(Chunk, GivesBackEachBit)
 // A counter of an idle host, each second: at most 2.5 bytes a sample with times.
 TEST(Chunk, IsSmall)
 {
-    auto chunk = std::make_unique<chunk_t>();
+    auto chunk = std::make_unique<struct chunk>();
     uint8_t bytes[CHUNK_BYTES];
 
     chunk->count = CHUNK_SAMPLES;
@@ -133,8 +133,8 @@ TEST(Chunk, IsSmall)
 
 struct HistoryTest : testing::Test {
     char file[40] = "/tmp/udmon-history-XXXXXX";
-    history_t history;
-    store_t store;
+    struct history history;
+    struct store store;
     uint64_t now_ms = 1;
 
     void SetUp() override
@@ -152,10 +152,10 @@ struct HistoryTest : testing::Test {
         }
     }
     // The counter of a name, if the test has made one, else the gauge.
-    series_t *found(const std::string &node, const std::string &name)
+    struct series *found(const std::string &node, const std::string &name)
     {
-        host_t *host = store_host(&store, node.c_str());
-        series_t *counter = store_find_series(host, name.c_str(), 1);
+        struct host *host = store_host(&store, node.c_str());
+        struct series *counter = store_find_series(host, name.c_str(), 1);
 
         return (counter != nullptr) ? counter : store_series(host, name.c_str());
     }
@@ -179,30 +179,30 @@ struct HistoryTest : testing::Test {
     // Write what is in memory.
     void finish()
     {
-        host_t *host;
+        struct host *host;
 
         LIST_FOREACH(host, &store.hosts, list) {
             store_each(
                 host,
-                [](series_t *series, void *to) {
-                    history_finish(static_cast<history_t *>(to), series);
+                [](struct series *series, void *to) {
+                    history_finish(static_cast<struct history *>(to), series);
                 },
                 &history);
         }
         history_commit(&history);
     }
     // What a level has of a series, as any reader sees it.
-    std::vector<history_point_t> read(const std::string &node, const std::string &name,
-                                      int level = 0)
+    std::vector<struct history_point> read(const std::string &node, const std::string &name,
+                                           int level = 0)
     {
-        const series_t *series = found(node, name);
+        const struct series *series = found(node, name);
         int64_t key = ask("SELECT series.id FROM series JOIN host ON host.id = series.host WHERE"
                           " host.name = '" +
                           node + "' AND series.name = '" + name + "'");
-        history_points_t points;
+        struct history_points points;
 
         EXPECT_EQ(0, history_read(history.db, series, key, level, 0, INT64_MAX, nullptr, &points));
-        std::vector<history_point_t> all(points.points, points.points + points.count);
+        std::vector<struct history_point> all(points.points, points.points + points.count);
         free(points.points);
         return all;
     }
@@ -212,7 +212,7 @@ struct HistoryTest : testing::Test {
         int64_t count = 0;
 
         for (int i = 0; i < 50; ++i) {
-            for (const history_point_t &point : read(node, "load" + std::to_string(i))) {
+            for (const struct history_point &point : read(node, "load" + std::to_string(i))) {
                 EXPECT_EQ(value, point.value);
                 ++count;
             }
@@ -271,7 +271,7 @@ TEST_F(HistoryTest, AFullDiskMixesNoNodesUp)
 }
 
 struct StoreTest : testing::Test {
-    store_t store;
+    struct store store;
 
     void SetUp() override
     {
@@ -281,13 +281,13 @@ struct StoreTest : testing::Test {
     {
         store_free(&store);
     }
-    series_t *add(const std::string &node, const std::string &name, double value, bool counter,
-                  uint64_t time_ns, uint64_t arrived_ns, bool late = false)
+    struct series *add(const std::string &node, const std::string &name, double value, bool counter,
+                       uint64_t time_ns, uint64_t arrived_ns, bool late = false)
     {
-        host_t *host = store_host(&store, node.c_str());
-        series_t *series =
+        struct host *host = store_host(&store, node.c_str());
+        struct series *series =
             counter ? store_counter(host, name.c_str()) : store_series(host, name.c_str());
-        udmon_metric_t metric = {name.c_str(), time_ns, value, counter, 0};
+        struct udmon_metric metric = {name.c_str(), time_ns, value, counter, 0};
 
         host->connected = 1;
         store_sample(series, &metric, late, arrived_ns);
@@ -410,9 +410,9 @@ TEST_F(StoreTest, ALabelNodeOfASeriesGetsAnotherName)
 // What another Prometheus has renamed already may come with both labels.
 TEST_F(StoreTest, NorDoesThatNameComeTwice)
 {
-    series_t *series =
+    struct series *series =
         add("n", "numa{exported_node=\"1\",node=\"2\"}", 4, false, 1, udmon_now_ns());
-    remote_sample_t sample = {series, 1, 4};
+    struct remote_entry sample = {series, 1, 4};
 
     EXPECT_EQ(1u, count(page(), "\nnuma{node=\"n\",exported_exported_node=\"1\","
                                 "exported_node=\"2\"} 4\n"));
@@ -426,7 +426,7 @@ TEST_F(StoreTest, NorDoesThatNameComeTwice)
 }
 
 struct OverviewTest : StoreTest {
-    overview_t overview;
+    struct overview overview;
 
     void SetUp() override
     {
@@ -465,7 +465,7 @@ struct OverviewTest : StoreTest {
         return text;
     }
     // Names of nodes, in the order of the answer.
-    std::string nodes(overview_query_t query)
+    std::string nodes(struct overview_query query)
     {
         struct json_object *answer = overview_get_nodes(&overview, &query), *list, *name;
         std::string text;
@@ -542,7 +542,7 @@ TEST_F(OverviewTest, NodesAreSortedAndSearchedHere)
 
 TEST_F(StoreTest, WhatIsSilentForLongIsForgottenUnlessItIsOnItsWay)
 {
-    series_t *waiting = add("n", "waiting", 1, false, 1, 10);
+    struct series *waiting = add("n", "waiting", 1, false, 1, 10);
 
     add("n", "old", 1, false, 1, 10);
     add("n", "new", 1, false, 1, 1000);
@@ -580,10 +580,10 @@ TEST_F(StoreTest, ANodeThatIsGoneForLongIsForgotten)
 // A receiver refuses a batch for one time that goes back: such a sample is not sent, and counted for its node alone.
 TEST_F(HistoryTest, RemoteWriteNeverGoesBackInTime)
 {
-    remote_t remote = {};
-    series_t *series = store_series(store_host(&store, "back"), "load1");
-    series_t *other = store_series(store_host(&store, "good"), "load1");
-    std::vector<remote_sample_t> ring(REMOTE_QUEUE);
+    struct remote remote = {};
+    struct series *series = store_series(store_host(&store, "back"), "load1");
+    struct series *other = store_series(store_host(&store, "good"), "load1");
+    std::vector<struct remote_entry> ring(REMOTE_QUEUE);
 
     int64_t good_ms = 0;
 
@@ -601,8 +601,9 @@ TEST_F(HistoryTest, RemoteWriteNeverGoesBackInTime)
 // Remote write has no escapes: a label's value is sent as it is.
 TEST_F(HistoryTest, RemoteWriteSendsLabelsAsTheyAre)
 {
-    series_t *series = store_series(store_host(&store, "n"), "a{b=\"x\\\"y\\n\\\\z\",c=\"Größe\"}");
-    remote_sample_t sample = {series, 1, 4};
+    struct series *series =
+        store_series(store_host(&store, "n"), "a{b=\"x\\\"y\\n\\\\z\",c=\"Größe\"}");
+    struct remote_entry sample = {series, 1, 4};
     char *bytes = nullptr;
     size_t size = 0;
     FILE *out = open_memstream(&bytes, &size);
@@ -619,10 +620,10 @@ TEST_F(HistoryTest, RemoteWriteSendsLabelsAsTheyAre)
 // A body is divided between series, and its samples are counted.
 TEST_F(HistoryTest, ABodyIsDividedBetweenSeries)
 {
-    std::vector<remote_sample_t> samples;
+    std::vector<struct remote_entry> samples;
 
     for (int i = 0; i < 10; ++i) {
-        series_t *series =
+        struct series *series =
             store_series(store_host(&store, "n"), ("load" + std::to_string(i)).c_str());
         for (int sample = 0; sample <= i; ++sample) {
             samples.push_back({series, sample + 1, 1.5});
@@ -660,7 +661,7 @@ TEST_F(HistoryTest, ABodyIsDividedBetweenSeries)
 // The receiver never waits for the history: what the queue does not take is counted.
 TEST_F(HistoryTest, AQueueThatIsFullIsCounted)
 {
-    auto writer = std::make_unique<writer_t>();
+    auto writer = std::make_unique<struct writer>();
     const char *file2 = "/tmp/udmon-history-queue.db";
     std::string second = file2 + std::to_string(getpid());
     sqlite3 *other = nullptr;
@@ -670,7 +671,7 @@ TEST_F(HistoryTest, AQueueThatIsFullIsCounted)
     ASSERT_EQ(SQLITE_OK, sqlite3_open(second.c_str(), &other));
     ASSERT_EQ(SQLITE_OK, sqlite3_exec(other, "BEGIN IMMEDIATE", nullptr, nullptr, nullptr));
     ASSERT_EQ(0, writer_start(writer.get()));
-    series_t *series = store_series(store_host(&store, "n"), "load1");
+    struct series *series = store_series(store_host(&store, "n"), "load1");
     uint64_t taken = 0;
     for (int i = 0; i < WRITER_QUEUE + 1000; ++i) {
         taken += (writer_sample(writer.get(), series, i + 1, i) == 0);
@@ -717,7 +718,7 @@ TEST_F(HistoryTest, BytesAndAgeAreBoundedInPieces)
     EXPECT_EQ(1, ask("SELECT count(*) FROM chunk_10min"));
     history.keep_ms = 1; // all are of 1970
     history_commit(&history);
-    for (const history_level_t &level : history_levels) {
+    for (const struct history_level &level : history_levels) {
         EXPECT_EQ(0, ask(std::string("SELECT count(*) FROM ") + level.table)) << level.table;
     }
     EXPECT_EQ(0, history.bytes[0]);
@@ -790,7 +791,7 @@ TEST_F(HistoryTest, AKillLosesNothingThatWasCommitted)
         history_commit(&history);
     }
     // As a kill leaves it: what is in memory is gone.
-    history_t killed = history;
+    struct history killed = history;
     history_close(&killed);
     store_free(&store);
     store_init(&store);
@@ -827,7 +828,7 @@ TEST_F(HistoryTest, AKilledCollectorsLogBecomesFewChunks)
         }
         history_commit(&history);
     }
-    history_t killed = history;
+    struct history killed = history;
     history_close(&killed);
     store_free(&store);
     store_init(&store);
@@ -872,7 +873,7 @@ TEST_F(HistoryTest, LateSamplesAreSorted)
 // Two collectors on one file would mix their histories.
 TEST_F(HistoryTest, ASecondCollectorIsRefused)
 {
-    history_t again;
+    struct history again;
 
     EXPECT_EQ(-EBUSY, history_open(&again, file, 86400, INT64_C(1) << 40));
     history_close(&history);
@@ -961,8 +962,8 @@ TEST_F(HistoryTest, AnAnswerGoesOnFromLevelToLevel)
                            "DELETE FROM chunk WHERE id <= (SELECT max(id) FROM chunk) - 5", nullptr,
                            nullptr, nullptr));
     ASSERT_EQ(600u, read("n", "gauge").size());
-    const api_range_t range = {begin - 800000, int64_t(udmon_time_ns() / 1000000), 100000, 0};
-    const api_reader_t reader = {history.db, &store, nullptr};
+    const struct api_range range = {begin - 800000, int64_t(udmon_time_ns() / 1000000), 100000, 0};
+    const struct api_reader reader = {history.db, &store, nullptr};
     struct json_object *answer = api_series(&reader, "n", "gauge", &range), *points, *point;
     json_object_object_get_ex(answer, "points", &points);
     size_t count = json_object_array_length(points);
@@ -984,7 +985,8 @@ TEST_F(HistoryTest, AnAnswerGoesOnFromLevelToLevel)
 
     // A part of it: nothing beyond, from coarse levels and from fine ones.
     for (int64_t from_s : {600, 6000, 6900}) { // minutes, minutes, samples
-        const api_range_t part = {begin + (from_s * 1000), begin + ((from_s + 240) * 1000), 240, 0};
+        const struct api_range part = {begin + (from_s * 1000), begin + ((from_s + 240) * 1000),
+                                       240, 0};
         answer = api_series(&reader, "n", "gauge", &part);
         json_object_object_get_ex(answer, "points", &points);
         count = json_object_array_length(points);
@@ -1006,11 +1008,11 @@ struct Line {
     std::vector<double> values;
 };
 
-std::map<std::string, Line> lines(const api_reader_t &reader, const char *families, const char *by,
-                                  int *left_out)
+std::map<std::string, Line> lines(const struct api_reader &reader, const char *families,
+                                  const char *by, int *left_out)
 {
     const int64_t now = udmon_time_ns() / 1000000;
-    const api_range_t range = {now - 60000, now, 60, 0};
+    const struct api_range range = {now - 60000, now, 60, 0};
     struct json_object *answer = api_lines(&reader, "n", families, by, &range), *list, *field;
     std::map<std::string, Line> found;
 

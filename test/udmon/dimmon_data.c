@@ -53,14 +53,14 @@ static dmm_data_p data_make(uint64_t number)
     return data;
 }
 
-typedef struct source {
+struct source {
     dmm_hook_p hook;
     uint64_t next;
-} source_t;
+};
 
 static int source_ctor(dmm_node_p node)
 {
-    source_t *source = calloc(1, sizeof(*source));
+    struct source *source = calloc(1, sizeof(*source));
 
     DMM_NODE_SETPRIVATE(node, source);
     return (source != NULL) ? 0 : ENOMEM;
@@ -73,13 +73,13 @@ static void source_dtor(dmm_node_p node)
 
 static int source_newhook(dmm_hook_p hook)
 {
-    ((source_t *)DMM_NODE_PRIVATE(DMM_HOOK_NODE(hook)))->hook = hook;
+    ((struct source *)DMM_NODE_PRIVATE(DMM_HOOK_NODE(hook)))->hook = hook;
     return 0;
 }
 
 static int source_rcvmsg(dmm_node_p node, dmm_msg_p msg)
 {
-    source_t *source = (source_t *)DMM_NODE_PRIVATE(node);
+    struct source *source = (struct source *)DMM_NODE_PRIVATE(node);
     dmm_data_p data;
 
     if ((msg->cm_type == DMM_MSGTYPE_GENERIC) && (msg->cm_cmd == DMM_MSG_TIMERTRIGGER) &&

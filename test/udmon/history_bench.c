@@ -23,14 +23,14 @@ static double processor_s(void)
 }
 
 /* Lines of udmon-agent's "print" node: NAME VALUE TIME_MS */
-static uint64_t read_samples(const char *path, store_t *store, history_t *history, unsigned nodes,
-                             int64_t *last_ms_p)
+static uint64_t read_samples(const char *path, struct store *store, struct history *history,
+                             unsigned nodes, int64_t *last_ms_p)
 {
     FILE *file = fopen(path, "r");
     char line[1024], *value, *time_text, name[32];
     int64_t time_ms, commit_ms = 0;
     uint64_t count = 0;
-    series_t *series;
+    struct series *series;
     unsigned i;
 
     if (file == NULL) {
@@ -61,20 +61,20 @@ static uint64_t read_samples(const char *path, store_t *store, history_t *histor
     return count;
 }
 
-static void finish(series_t *series, void *history)
+static void finish(struct series *series, void *history)
 {
     history_finish(history, series);
 }
 
 int main(int argc, char **argv)
 {
-    history_t history;
+    struct history history;
     struct stat status;
     int64_t last_ms = 0;
     uint64_t count;
-    store_t store;
+    struct store store;
     double before;
-    host_t *host;
+    struct host *host;
 
     if (argc != 4) {
         fprintf(stderr, "Usage: history_bench DATABASE SAMPLES NODES\n");

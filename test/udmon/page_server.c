@@ -15,14 +15,14 @@
 
 enum { HISTORY_SECONDS = 7200, GAP_FROM = 3000, GAP_UNTIL = 3600, CORES = 4 };
 
-static store_t store;
-static history_t history;
+static struct store store;
+static struct history history;
 
 /* A sample that has come now, of a counter that grew by so much in the last second. */
-static void set(host_t *host, const char *name, int counter, double value)
+static void set(struct host *host, const char *name, int counter, double value)
 {
-    series_t *series = counter ? store_counter(host, name) : store_series(host, name);
-    udmon_metric_t metric = {.name = name, .counter = counter};
+    struct series *series = counter ? store_counter(host, name) : store_series(host, name);
+    struct udmon_metric metric = {.name = name, .counter = counter};
 
     metric.time_ns = UINT64_C(1000000000);
     store_sample(series, &metric, 0, udmon_now_ns());
@@ -36,7 +36,7 @@ static void make_node(unsigned i, unsigned count)
     static const char *const modes[] = {"idle", "user", "system"};
     double busy = (double)i / count;
     char name[200];
-    host_t *host;
+    struct host *host;
     unsigned core, mode;
 
     snprintf(name, sizeof(name), "cn%u", i + 1);
@@ -76,8 +76,8 @@ static void make_history(int64_t now_ms)
         {"node_network_receive_bytes{device=\"eth0\"}", 1},
         {"node_network_transmit_bytes{device=\"eth0\"}", 1},
     };
-    series_t *all[sizeof(series) / sizeof(series[0])];
-    host_t *host = store_host(&store, "cn1");
+    struct series *all[sizeof(series) / sizeof(series[0])];
+    struct host *host = store_host(&store, "cn1");
     int64_t second;
     size_t i;
 
@@ -101,7 +101,7 @@ static void make_history(int64_t now_ms)
 static int obey(const char *line)
 {
     char node[64], family[200];
-    host_t *host;
+    struct host *host;
     double value;
     int named;
 
@@ -125,7 +125,7 @@ static int obey(const char *line)
 
 int main(int argc, char **argv)
 {
-    static http_t http;
+    static struct http http;
     unsigned i, count = (argc == 4) ? strtoul(argv[3], NULL, 10) : 0;
     struct timespec now;
     char line[400];
@@ -145,8 +145,8 @@ int main(int argc, char **argv)
     if (count > 0) {
         make_history((int64_t)now.tv_sec * 1000);
     }
-    if (http_open(&http, &(http_options_t){.address = argv[1], .database = argv[2]}, &store, NULL,
-                  NULL, NULL) < 0) {
+    if (http_open(&http, &(struct http_options){.address = argv[1], .database = argv[2]}, &store,
+                  NULL, NULL, NULL) < 0) {
         return 1;
     }
     printf("ready\n");

@@ -13,7 +13,7 @@ extern "C" {
 namespace
 {
 
-std::string encode(const udmon_relayed_t &relayed)
+std::string encode(const struct udmon_relayed &relayed)
 {
     uint8_t record[UDMON_RELAYED_RECORD_MAX];
     int length = udmon_relayed_encode(&relayed, record);
@@ -22,14 +22,14 @@ std::string encode(const udmon_relayed_t &relayed)
     return std::string(reinterpret_cast<char *>(record), length);
 }
 
-bool decode(const std::string &record, udmon_relayed_t *relayed, char *name)
+bool decode(const std::string &record, struct udmon_relayed *relayed, char *name)
 {
     return udmon_relayed_decode(record.data(), record.size(), relayed, name) == 0;
 }
 
-udmon_relayed_t sample(const char *node, const char *name)
+struct udmon_relayed sample(const char *node, const char *name)
 {
-    udmon_relayed_t relayed = {};
+    struct udmon_relayed relayed = {};
 
     strcpy(relayed.node, node);
     relayed.metric = {name, 1234567890123456789u, -1.5, 1, 0};
@@ -41,7 +41,7 @@ TEST(Relayed, SampleComesAsItWas)
 {
     std::string longest(UDMON_METRIC_NAME_MAX, 'a'), node(UDMON_NAME_MAX, 'n');
     char name[UDMON_METRIC_NAME_MAX + 1];
-    udmon_relayed_t back;
+    struct udmon_relayed back;
 
     ASSERT_TRUE(decode(encode(sample(node.c_str(), longest.c_str())), &back, name));
     EXPECT_FALSE(back.is_state);
@@ -56,7 +56,7 @@ TEST(Relayed, SampleComesAsItWas)
 TEST(Relayed, StateComesAsItWas)
 {
     char name[UDMON_METRIC_NAME_MAX + 1];
-    udmon_relayed_t state = {}, back;
+    struct udmon_relayed state = {}, back;
 
     strcpy(state.node, "n");
     state.is_state = 1;
@@ -74,11 +74,11 @@ TEST(Relayed, StateComesAsItWas)
 // A relay's record is no agent's, nor the other way round: who said to be an agent speaks for itself.
 TEST(Relayed, OtherRecordsAreRefused)
 {
-    udmon_metric_t metric = {"a", 1, 2, 0, 0}, decoded;
+    struct udmon_metric metric = {"a", 1, 2, 0, 0}, decoded;
     char name[UDMON_METRIC_NAME_MAX + 1];
     uint8_t agent[UDMON_METRIC_RECORD_MAX];
     std::string good = encode(sample("n", "a"));
-    udmon_relayed_t back;
+    struct udmon_relayed back;
 
     EXPECT_EQ(-EPROTO, udmon_metric_decode(good.data(), good.size(), &decoded, name));
     int length = udmon_metric_encode(&metric, agent);
@@ -94,8 +94,8 @@ TEST(Relayed, OtherRecordsAreRefused)
 }
 
 struct RelayedState : testing::Test {
-    store_t store;
-    host_t *host;
+    struct store store;
+    struct host *host;
 
     RelayedState()
     {
@@ -110,7 +110,7 @@ struct RelayedState : testing::Test {
 
 TEST_F(RelayedState, NodesComeAndGoWithTheirRelay)
 {
-    host_t *direct = store_host(&store, "direct");
+    struct host *direct = store_host(&store, "direct");
 
     direct->connected = 1;
     relayed_state(host, 1, "relay1", 1, 0);

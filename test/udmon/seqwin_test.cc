@@ -13,14 +13,14 @@ namespace
 {
 
 struct SeqwinTest : testing::Test {
-    seqwin_t win;
+    struct seqwin win;
     uint64_t gap = 99;
 
     void SetUp() override
     {
         seqwin_init(&win, 0);
     }
-    seqwin_verdict_t arrive(uint64_t seq)
+    enum seqwin_verdict arrive(uint64_t seq)
     {
         return seqwin_arrive(&win, seq, &gap);
     }
@@ -125,7 +125,7 @@ TEST_F(SeqwinTest, AgreesWithAModel)
     std::vector<bool> seen(count);
     uint64_t highest = 0, received = 0, duplicated = 0;
     for (uint64_t seq : order) {
-        seqwin_verdict_t verdict = arrive(seq);
+        enum seqwin_verdict verdict = arrive(seq);
         if (seen[seq]) {
             ASSERT_EQ(SEQWIN_DUPLICATE, verdict) << seq;
             ++duplicated;

@@ -29,21 +29,21 @@
 
 enum { AGENTS_EACH = 2000, EVENTS = 256, QUEUE_BYTES = 256 * 1024, RECORD_BYTES = 128 };
 
-typedef struct counts {
+struct counts {
     uint64_t made, sent, dropped;
     int connected;
-} counts_t;
+};
 
-typedef struct agent {
-    udmon_client_t *client;
-    counts_t *counts;
+struct agent {
+    struct udmon_client *client;
+    struct counts *counts;
     uint64_t due_ns;
-} agent_t;
+};
 
-typedef struct shared {
+struct shared {
     int stopping;
-    counts_t counts[];
-} shared_t;
+    struct counts counts[];
+};
 
 static unsigned agent_count = 1000, series = 10;
 static double interval = 1, seconds = 10;
@@ -51,7 +51,7 @@ static const char *secret;
 static int sends_junk;
 static char **addresses;
 static unsigned address_count;
-static shared_t *shared;
+static struct shared *shared;
 
 static void fail(const char *doing, int error)
 {
@@ -67,10 +67,10 @@ static uint64_t now_ns(clockid_t clock)
     return ((uint64_t)now.tv_sec * 1000000000u) + now.tv_nsec;
 }
 
-static void agent_open(agent_t *agent, unsigned number, int epoll_fd)
+static void agent_open(struct agent *agent, unsigned number, int epoll_fd)
 {
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = agent};
-    udmon_options_t options;
+    struct udmon_options options;
     char name[32], source[32];
     int ret;
 
@@ -99,12 +99,12 @@ static void agent_open(agent_t *agent, unsigned number, int epoll_fd)
         now_ns(CLOCK_MONOTONIC) + (uint64_t)(interval * 1e9 * (number % AGENTS_EACH) / AGENTS_EACH);
 }
 
-static void agent_send(agent_t *agent)
+static void agent_send(struct agent *agent)
 {
     uint8_t record[UDMON_METRIC_RECORD_MAX];
     char name[64];
-    udmon_metric_t metric = {.name = name, .time_ns = now_ns(CLOCK_REALTIME)};
-    udmon_stats_t stats;
+    struct udmon_metric metric = {.name = name, .time_ns = now_ns(CLOCK_REALTIME)};
+    struct udmon_stats stats;
     unsigned i;
     int length;
 
@@ -127,7 +127,7 @@ static void agent_send(agent_t *agent)
 }
 
 /* Runs the due agents; returns ms until the next check. */
-static int agents_tick(agent_t *agents, unsigned count)
+static int agents_tick(struct agent *agents, unsigned count)
 {
     uint64_t now = now_ns(CLOCK_MONOTONIC);
     unsigned i;
@@ -144,7 +144,7 @@ static int agents_tick(agent_t *agents, unsigned count)
 
 static void agents_run(unsigned first, unsigned count)
 {
-    agent_t *agents = calloc(count, sizeof(*agents));
+    struct agent *agents = calloc(count, sizeof(*agents));
     int dies_with_parent = prctl(PR_SET_PDEATHSIG, SIGKILL);
     struct epoll_event events[EVENTS];
     int i, ready, epoll_fd = epoll_create1(EPOLL_CLOEXEC);
@@ -159,7 +159,7 @@ static void agents_run(unsigned first, unsigned count)
     while (!__atomic_load_n(&shared->stopping, __ATOMIC_RELAXED)) {
         ready = epoll_wait(epoll_fd, events, EVENTS, agents_tick(agents, count));
         for (i = 0; i < ready; ++i) {
-            udmon_client_process(((agent_t *)events[i].data.ptr)->client);
+            udmon_client_process(((struct agent *)events[i].data.ptr)->client);
         }
     }
     for (j = 0; j < count; ++j) {
@@ -168,9 +168,9 @@ static void agents_run(unsigned first, unsigned count)
     exit(0);
 }
 
-static counts_t sum(void)
+static struct counts sum(void)
 {
-    counts_t all = {0};
+    struct counts all = {0};
     unsigned i;
 
     for (i = 0; i < agent_count; ++i) {
@@ -186,7 +186,7 @@ static counts_t sum(void)
 static double watch(void)
 {
     uint64_t start = now_ns(CLOCK_MONOTONIC), now, all_ns = 0;
-    counts_t all, before = {0};
+    struct counts all, before = {0};
 
     do {
         sleep(1);
@@ -246,7 +246,7 @@ int main(int argc, char **argv)
     size_t size;
     double connected_s;
     unsigned first;
-    counts_t all;
+    struct counts all;
 
     if (!arguments(argc, argv)) {
         fprintf(stderr, "Usage: udmon_agents [-n AGENTS] [-k SERIES] [-i INTERVAL] [-t SECONDS] "

@@ -41,9 +41,9 @@ static unsigned long received;
 static double last_time;
 
 /* The sender's report: busy processor time of the whole machine during the sending. */
-typedef struct busy {
+struct busy {
     double start, seconds, elapsed;
-} busy_t;
+};
 
 static double now(void)
 {
@@ -138,7 +138,7 @@ static void udp_receive(int ready)
     }
 }
 
-static void udp_send(busy_t *busy)
+static void udp_send(struct busy *busy)
 {
     struct sockaddr_in from = address(client_address, 0), to = address(server_address, PORT);
     int fd = socket(AF_INET, SOCK_DGRAM, 0);
@@ -166,7 +166,7 @@ static void udp_send(busy_t *busy)
     busy->seconds += machine_busy();
 }
 
-static void udmon_got(void *arg, const udmon_peer_t *peer, const udmon_message_t *message)
+static void udmon_got(void *arg, const struct udmon_peer *peer, const struct udmon_message *message)
 {
     (void)arg;
     (void)peer;
@@ -181,11 +181,11 @@ static void udmon_url(char *url, size_t length)
 
 static void udmon_receive(int ready)
 {
-    udmon_server_callbacks_t callbacks = {.message = udmon_got};
+    struct udmon_server_callbacks callbacks = {.message = udmon_got};
     struct pollfd p = {.events = POLLIN};
     double quiet = now() + FIRST_MS * 1e-3;
-    udmon_options_t options;
-    udmon_server_t *server;
+    struct udmon_options options;
+    struct udmon_server *server;
     unsigned long before;
     char url[80];
 
@@ -207,7 +207,7 @@ static void udmon_receive(int ready)
     udmon_server_close(server);
 }
 
-static void client_poll(udmon_client_t *client, int timeout)
+static void client_poll(struct udmon_client *client, int timeout)
 {
     struct pollfd p = {.fd = udmon_client_fd(client), .events = POLLIN};
 
@@ -216,16 +216,16 @@ static void client_poll(udmon_client_t *client, int timeout)
     }
 }
 
-static int client_has_room(udmon_client_t *client)
+static int client_has_room(struct udmon_client *client)
 {
-    udmon_stats_t stats;
+    struct udmon_stats stats;
 
     udmon_client_stats(client, &stats);
     return (stats.queued * (size + 8)) < QUEUE;
 }
 
 /* A flood would overflow the sender's queue, so the sender waits for room, as with a socket. */
-static void udmon_flood(udmon_client_t *client, double start)
+static void udmon_flood(struct udmon_client *client, double start)
 {
     unsigned long sent = 0, burst;
 
@@ -241,11 +241,11 @@ static void udmon_flood(udmon_client_t *client, double start)
     }
 }
 
-static void udmon_send(busy_t *busy)
+static void udmon_send(struct busy *busy)
 {
-    udmon_options_t options;
-    udmon_client_t *client;
-    udmon_stats_t stats;
+    struct udmon_options options;
+    struct udmon_client *client;
+    struct udmon_stats stats;
     char url[80];
     double start;
 
@@ -310,7 +310,7 @@ static void parse(int argc, char **argv)
 
 static int sender(int is_udp, int ready, int result)
 {
-    busy_t busy;
+    struct busy busy;
     char byte;
 
     if (read(ready, &byte, 1) != 1) {
@@ -334,7 +334,7 @@ static void make_secret(void)
 int main(int argc, char **argv)
 {
     int ready[2], result[2], status, is_udp;
-    busy_t busy;
+    struct busy busy;
     pid_t pid;
 
     parse(argc, argv);

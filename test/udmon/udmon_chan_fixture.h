@@ -17,14 +17,14 @@ extern "C" {
 }
 
 struct Side {
-    udmon_chan_t chan;
+    struct udmon_chan chan;
     std::deque<std::string> wire; // what it has sent
     std::vector<std::string> delivered;
     std::vector<uint64_t> seqs;
     uint64_t gaps = 0;
     int room = 1 << 30;
 
-    static int send(void *arg, size_t size, udmon_pack_t pack, void *pack_arg)
+    static int send(void *arg, size_t size, udmon_pack_fn pack, void *pack_arg)
     {
         Side *self = static_cast<Side *>(arg);
         std::vector<char> buffer(size);
@@ -38,7 +38,7 @@ struct Side {
         self->wire.emplace_back(buffer.data(), length);
         return 0;
     }
-    static void deliver(void *arg, const udmon_message_t *m)
+    static void deliver(void *arg, const struct udmon_message *m)
     {
         Side *self = static_cast<Side *>(arg);
         self->delivered.emplace_back(static_cast<const char *>(m->data), m->length);
@@ -50,15 +50,15 @@ struct Side {
     }
 };
 
-inline const udmon_chan_ops_t side_ops = {Side::send, Side::deliver, Side::gap};
+inline const struct udmon_chan_ops side_ops = {Side::send, Side::deliver, Side::gap};
 
 struct ChanTest : testing::Test {
     Side a, b;
-    udmon_settings_t settings;
+    struct udmon_settings settings;
 
     void SetUp() override
     {
-        udmon_options_t options;
+        struct udmon_options options;
         udmon_options_init(&options);
         options.datagram_size = 512;
         ASSERT_EQ(0, udmon_settings_make(&options, &settings));
@@ -83,9 +83,9 @@ struct ChanTest : testing::Test {
             }
         }
     }
-    udmon_stats_t stats(const Side &s)
+    struct udmon_stats stats(const Side &s)
     {
-        udmon_stats_t out;
+        struct udmon_stats out;
         udmon_chan_stats(&s.chan, &out);
         return out;
     }

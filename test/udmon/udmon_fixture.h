@@ -43,7 +43,7 @@ void udmon_run_child(const char *url);
 class UdmonTest : public testing::TestWithParam<std::string>
 {
   protected:
-    udmon_options_t options = quick_options();
+    struct udmon_options options = quick_options();
 
     void SetUp() override
     {

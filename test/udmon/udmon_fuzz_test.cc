@@ -59,13 +59,13 @@ struct Mutator {
 };
 
 struct FuzzTest : testing::Test, Mutator {
-    udmon_options_t options = quick_options();
+    struct udmon_options options = quick_options();
     Server server{"127.0.0.1:0", &options};
     Client client{"tcp://127.0.0.1:" + std::to_string(server.port()), &options};
 
     void SetUp() override
     {
-        udmon_set_log([](void *, udmon_log_level_t, const char *) {}, nullptr);
+        udmon_set_log([](void *, enum udmon_log_level, const char *) {}, nullptr);
         ASSERT_TRUE(run({&server}, {&client}, [&] { return client.connected(); }));
     }
     void TearDown() override
@@ -82,11 +82,11 @@ struct FuzzTest : testing::Test, Mutator {
 // Of strangers: none has the secret, so none is let in.
 TEST_F(FuzzTest, RequestsOfStrangersOverRdmaCm)
 {
-    udmon_secret_t wrong = {{'x'}, 1};
-    udmon_auth_t fields = {};
+    struct udmon_secret wrong = {{'x'}, 1};
+    struct udmon_auth fields = {};
     uint8_t message[UDMON_RPC_MAX], response[UDMON_CM_RESPONSE_MAX];
-    udmon_hello_t hello;
-    udmon_rpc_place_t place = {};
+    struct udmon_hello hello;
+    struct udmon_rpc_place place = {};
 
     place.remote.ss_family = AF_INET;
     place.gid_index = -1;
@@ -112,9 +112,9 @@ TEST_F(FuzzTest, RequestsOfStrangersOverRdmaCm)
 TEST_F(FuzzTest, AnExpiredNonceIsNotCalledAWrongSecret)
 {
     uint8_t message[UDMON_RPC_MAX], response[UDMON_CM_RESPONSE_MAX];
-    udmon_secret_t *secret = &server.server->secret;
-    udmon_auth_t fields = {};
-    udmon_rpc_place_t place = {};
+    struct udmon_secret *secret = &server.server->secret;
+    struct udmon_auth fields = {};
+    struct udmon_rpc_place place = {};
 
     place.remote.ss_family = AF_INET;
     memcpy(fields.transport, "ud", 2);
@@ -128,7 +128,7 @@ TEST_F(FuzzTest, AnExpiredNonceIsNotCalledAWrongSecret)
         ASSERT_GT(
             udmon_server_serve(server.server, &place, message, length, response, sizeof(response)),
             0u);
-        EXPECT_EQ(status, reinterpret_cast<udmon_rpc_header_t *>(response)->status);
+        EXPECT_EQ(status, reinterpret_cast<struct udmon_rpc_header *>(response)->status);
     }
     EXPECT_EQ(std::string::npos, std::string(udmon_meet_status_text(UDMON_EXPIRED)).find("secret"));
     EXPECT_NE(std::string::npos, std::string(udmon_meet_status_text(UDMON_REFUSED)).find("secret"));
@@ -140,10 +140,10 @@ TEST_F(FuzzTest, DatagramsOfAConnection)
     options.client_id = 99;
     Client bad("tcp://127.0.0.1:" + std::to_string(server.port()), &options);
     ASSERT_TRUE(run({&server}, {&client, &bad}, [&] { return bad.connected(); }));
-    udmon_session_t *session = udmon_sessions_by_id(&server.server->sessions, 99);
+    struct udmon_session *session = udmon_sessions_by_id(&server.server->sessions, 99);
     ASSERT_NE(nullptr, session);
     for (int i = 0; i < inputs(50000); ++i) {
-        udmon_dgram_t dgram = {};
+        struct udmon_dgram dgram = {};
         dgram.version = UDMON_VERSION;
         dgram.type = 1 + random() % UDMON_PONG; // no goodbye
         dgram.count = htole16(random() % 5);
@@ -155,7 +155,7 @@ TEST_F(FuzzTest, DatagramsOfAConnection)
             bytes.push_back((random() % 3) ? random() % 8 : random());
         }
         bytes = mutate(bytes);
-        memcpy(bytes.data() + offsetof(udmon_dgram_t, token), &dgram.token,
+        memcpy(bytes.data() + offsetof(struct udmon_dgram, token), &dgram.token,
                (bytes.size() >= sizeof(dgram)) ? sizeof(dgram.token) : 0);
         if (bytes.size() > 1 && bytes[1] == UDMON_BYE) {
             bytes[1] = UDMON_DATA;
@@ -169,7 +169,7 @@ TEST_F(FuzzTest, DatagramsOfAConnection)
 TEST_F(FuzzTest, Samples)
 {
     uint8_t record[UDMON_METRIC_RECORD_MAX];
-    udmon_metric_t metric = {"name{a=\"b\",c=\"d\"}", 1, 2, 1, 0}, decoded;
+    struct udmon_metric metric = {"name{a=\"b\",c=\"d\"}", 1, 2, 1, 0}, decoded;
     char name[UDMON_METRIC_NAME_MAX + 1];
     int length = udmon_metric_encode(&metric, record);
 
@@ -187,7 +187,7 @@ TEST_F(FuzzTest, RelayedSamples)
 {
     uint8_t record[UDMON_RELAYED_RECORD_MAX];
     char name[UDMON_METRIC_NAME_MAX + 1];
-    udmon_relayed_t relayed = {}, decoded;
+    struct udmon_relayed relayed = {}, decoded;
 
     strcpy(relayed.node, "node1");
     relayed.metric = {"name{a=\"b\",c=\"d\"}", 1, 2, 1, 0};
@@ -280,14 +280,14 @@ TEST_F(FuzzTest, BytesOfStrangersOverTcp)
 class Member
 {
   public:
-    udmon_loop_t loop;
-    udmon_tls_t tls;
-    udmon_net_t net; // for addresses of its own
-    udmon_link_t *link = nullptr;
+    struct udmon_loop loop;
+    struct udmon_tls tls;
+    struct udmon_net net; // for addresses of its own
+    struct udmon_link *link = nullptr;
     bool open = false, failed = false;
     int refused = 0, welcome = 0;
 
-    Member(const udmon_secret_t *secret, const udmon_options_t *options)
+    Member(const struct udmon_secret *secret, const struct udmon_options *options)
     {
         EXPECT_EQ(0, udmon_loop_open(&loop));
         EXPECT_EQ(0, udmon_tls_open(&tls, secret, options, 0));
@@ -311,7 +311,7 @@ class Member
     }
     void dial(int port)
     {
-        static const udmon_link_ops_t ops = {opened, received, broken};
+        static const struct udmon_link_ops ops = {opened, received, broken};
         struct sockaddr_in in = {};
 
         in.sin_family = AF_INET;
@@ -348,8 +348,8 @@ class Member
         Member *self = static_cast<Member *>(arg);
 
         if (udmon_meet_type(data, length) == UDMON_WELCOME) {
-            ++(static_cast<const udmon_rpc_header_t *>(data)->status ? self->refused :
-                                                                       self->welcome);
+            ++(static_cast<const struct udmon_rpc_header *>(data)->status ? self->refused :
+                                                                            self->welcome);
         }
     }
 };
@@ -363,7 +363,7 @@ class MemberFuzz : public FuzzTest
 
     void SetUp() override
     {
-        udmon_port_t *port;
+        struct udmon_port *port;
 
         FuzzTest::SetUp();
         ucs_log_push_handler([](const char *, unsigned, const char *, ucs_log_level_t,
@@ -394,7 +394,7 @@ class MemberFuzz : public FuzzTest
     }
     Bytes hello(const char *transport)
     {
-        udmon_hello_t hello;
+        struct udmon_hello hello;
         uint8_t nonce[UDMON_NONCE_SIZE] = {};
 
         udmon_meet_hello(nonce, transport, &hello);
@@ -406,7 +406,7 @@ class MemberFuzz : public FuzzTest
         static const char *const names[] = {"node", "", "with blanks", "\x01\xff", "a"};
         Bytes own = Bytes(address, address + (strcmp(transport, "tcp") ? address_length : 0));
         uint8_t message[UDMON_RPC_MAX];
-        udmon_auth_t fields = {};
+        struct udmon_auth fields = {};
 
         if (random() % 2) {
             own = mutate(own);
@@ -459,10 +459,10 @@ TEST_F(MemberFuzz, RequestsOverTcp)
 // The collector's HTTP server with one series.
 struct HttpFuzz : testing::Test, Mutator {
     char file[32] = "/tmp/udmon-fuzz-XXXXXX";
-    writer_t *writer = new writer_t();
-    store_t store;
-    http_t http;
-    http_options_t options = {};
+    struct writer *writer = new struct writer();
+    struct store store;
+    struct http http;
+    struct http_options options = {};
     std::string address;
     int port = 0;
 

@@ -27,22 +27,23 @@ struct Received {
 class Server
 {
   public:
-    udmon_server_t *server = nullptr;
+    struct udmon_server *server = nullptr;
     int error = 0;
     bool echo = false;
     unsigned pause_us = 0; // that each record takes
     std::vector<Received> received;
     std::vector<std::string> joined;
     int relays = 0; // of those who joined
-    std::vector<std::pair<std::string, udmon_left_t>> left;
+    std::vector<std::pair<std::string, enum udmon_left>> left;
     std::map<uint64_t, uint64_t> lost; // by client
     std::map<uint64_t, uint64_t> resume;
 
-    Server(const std::string &address, const udmon_options_t *options = nullptr)
+    Server(const std::string &address, const struct udmon_options *options = nullptr)
     {
-        udmon_server_callbacks_t callbacks = {};
+        struct udmon_server_callbacks callbacks = {};
 
-        callbacks.message = [](void *arg, const udmon_peer_t *peer, const udmon_message_t *m) {
+        callbacks.message = [](void *arg, const struct udmon_peer *peer,
+                               const struct udmon_message *m) {
             Server *self = static_cast<Server *>(arg);
             std::string data(static_cast<const char *>(m->data), m->length);
             self->received.push_back({data, m->seq, peer->id});
@@ -54,15 +55,15 @@ class Server
                 EXPECT_EQ(0, udmon_server_reply(self->server, peer->id, data.data(), data.size()));
             }
         };
-        callbacks.joined = [](void *arg, const udmon_peer_t *peer) {
+        callbacks.joined = [](void *arg, const struct udmon_peer *peer) {
             static_cast<Server *>(arg)->joined.push_back(peer->name);
             static_cast<Server *>(arg)->relays += peer->relay;
         };
-        callbacks.left = [](void *arg, const udmon_peer_t *peer, udmon_left_t reason,
-                            const udmon_stats_t *) {
+        callbacks.left = [](void *arg, const struct udmon_peer *peer, enum udmon_left reason,
+                            const struct udmon_stats *) {
             static_cast<Server *>(arg)->left.emplace_back(peer->name, reason);
         };
-        callbacks.gap = [](void *arg, const udmon_peer_t *peer, uint64_t, uint64_t count) {
+        callbacks.gap = [](void *arg, const struct udmon_peer *peer, uint64_t, uint64_t count) {
             static_cast<Server *>(arg)->lost[peer->id] += count;
         };
         callbacks.resume = [](void *arg, uint64_t id) {
@@ -95,21 +96,21 @@ class Server
 class Client
 {
   public:
-    udmon_client_t *client = nullptr;
+    struct udmon_client *client = nullptr;
     int error = 0;
     std::vector<Received> received;
-    std::vector<udmon_client_state_t> states;
+    std::vector<enum udmon_client_state> states;
     std::string reason;
 
-    Client(const std::string &address, const udmon_options_t *options = nullptr)
+    Client(const std::string &address, const struct udmon_options *options = nullptr)
     {
-        udmon_client_callbacks_t callbacks = {};
+        struct udmon_client_callbacks callbacks = {};
 
-        callbacks.message = [](void *arg, const udmon_message_t *m) {
+        callbacks.message = [](void *arg, const struct udmon_message *m) {
             static_cast<Client *>(arg)->received.push_back(
                 {std::string(static_cast<const char *>(m->data), m->length), m->seq, 0});
         };
-        callbacks.state = [](void *arg, udmon_client_state_t state, const char *why) {
+        callbacks.state = [](void *arg, enum udmon_client_state state, const char *why) {
             static_cast<Client *>(arg)->states.push_back(state);
             static_cast<Client *>(arg)->reason = why;
         };
@@ -135,9 +136,9 @@ class Client
     {
         return udmon_client_state(client) == UDMON_CONNECTED;
     }
-    udmon_stats_t stats() const
+    struct udmon_stats stats() const
     {
-        udmon_stats_t s;
+        struct udmon_stats s;
         udmon_client_stats(client, &s);
         return s;
     }
@@ -203,9 +204,9 @@ inline const char *shared_secret()
     return file.path;
 }
 
-inline udmon_options_t quick_options()
+inline struct udmon_options quick_options()
 {
-    udmon_options_t options;
+    struct udmon_options options;
 
     udmon_options_init(&options);
     options.secret_file = shared_secret();

@@ -145,11 +145,11 @@ size_t listening_sockets()
 // Requests as version 1 of the protocol had them, without TLS, for each network.
 TEST(Strangers, AHelloWithoutProofOpensNothingAndIsNotAnswered)
 {
-    udmon_options_t options = quick_options();
+    struct udmon_options options = quick_options();
     Server server("127.0.0.1:0", &options);
 
     for (const char *transport : {"tcp", "glex", "ud"}) {
-        udmon_hello_t hello = {};
+        struct udmon_hello hello = {};
         hello.header.magic = htole16(UDMON_MAGIC);
         hello.header.version = UDMON_VERSION;
         hello.header.type = UDMON_HELLO;
@@ -164,7 +164,7 @@ TEST(Strangers, AHelloWithoutProofOpensNothingAndIsNotAnswered)
 // Agents over TCP need no other port than the one they are told: UCX's TCP is not there.
 TEST(Strangers, NoOtherPortIsOpenedForAgents)
 {
-    udmon_options_t options = quick_options();
+    struct udmon_options options = quick_options();
     Server server("127.0.0.1:0", &options);
     size_t before = listening_sockets();
     Client client("tcp://127.0.0.1:" + std::to_string(server.port()), &options);
@@ -178,7 +178,7 @@ TEST(Strangers, NoOtherPortIsOpenedForAgents)
 
 TEST(Strangers, NoiseDoesNoHarm)
 {
-    udmon_options_t options = quick_options();
+    struct udmon_options options = quick_options();
     Server server("127.0.0.1:0", &options);
     Client client("tcp://127.0.0.1:" + std::to_string(server.port()), &options);
     std::mt19937 random(3);
@@ -204,7 +204,7 @@ TEST(Strangers, NoiseDoesNoHarm)
 // before he has had a second; those for whom there is no room wait.
 TEST(Strangers, NobodyIsPushedOutAtOnce)
 {
-    udmon_options_t options = quick_options();
+    struct udmon_options options = quick_options();
     size_t closed = 0;
     char byte;
 
@@ -235,7 +235,7 @@ TEST(Strangers, NobodyIsPushedOutAtOnce)
 }
 
 struct RelayTest : testing::Test {
-    udmon_options_t options = quick_options();
+    struct udmon_options options = quick_options();
     std::atomic<int> changed{0};
     std::string passed; // of the first connection, in both directions
 

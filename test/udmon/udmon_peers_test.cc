@@ -151,7 +151,7 @@ TEST_P(UdmonPeers, FullServerRefuses)
 // Relays behind relays could be joined in a circle.
 TEST_P(UdmonPeers, RelaysAreKnownAndMayBeRefused)
 {
-    udmon_options_t refusing = options;
+    struct udmon_options refusing = options;
     refusing.refuse_relays = 1;
     Server upper(url(free_port()), &options), relay(url(free_port() + 1), &refusing);
     Client agent(url(free_port() + 1), &options);
@@ -192,7 +192,7 @@ INSTANTIATE_TEST_SUITE_P(Networks, UdmonPeers, testing::ValuesIn(schemes()),
 
 TEST(UdmonSchemes, WithoutASchemeTheBestIsTaken)
 {
-    udmon_options_t options = quick_options();
+    struct udmon_options options = quick_options();
     options.source = getenv("UDMON_TEST_SOURCE");
     Server server(host() + ":0", &options);
     ASSERT_EQ(0, server.error);
@@ -204,7 +204,7 @@ TEST(UdmonSchemes, WithoutASchemeTheBestIsTaken)
 
 TEST(UdmonSchemes, ServerOfOneNetworkRefusesAnother)
 {
-    udmon_options_t options = quick_options();
+    struct udmon_options options = quick_options();
     Server server("tcp://127.0.0.1:0", &options);
     Client client("glex://127.0.0.1:" + std::to_string(server.port()), &options);
     ASSERT_TRUE(run({&server}, {&client}, [&] {
@@ -214,7 +214,7 @@ TEST(UdmonSchemes, ServerOfOneNetworkRefusesAnother)
 
 TEST(UdmonSchemes, IPv6)
 {
-    udmon_options_t options = quick_options();
+    struct udmon_options options = quick_options();
     Server server("tcp://[::1]:0", &options);
     if (server.error == -EADDRNOTAVAIL) {
         GTEST_SKIP() << "no IPv6 here";
@@ -229,7 +229,7 @@ TEST(UdmonSchemes, IPv6)
 // Who listens for others without a secret listens for everybody.
 TEST(UdmonErrors, WithoutASecretThereIsOnlyLoopback)
 {
-    udmon_options_t options = quick_options();
+    struct udmon_options options = quick_options();
     options.secret_file = nullptr;
     for (const char *open : {"*:0", ":0", "tcp://0.0.0.0:0", "tcp://[::]:0", "glex://*:0"}) {
         EXPECT_EQ(-EACCES, Server(open, &options).error) << open;
@@ -252,7 +252,7 @@ TEST(UdmonErrors, AddressesOptionsAndSecrets)
         EXPECT_EQ(-EINVAL, Client(bad).error) << bad;
     }
     EXPECT_EQ(-ENOENT, Server("no-such-host.invalid:1").error);
-    udmon_options_t options = quick_options();
+    struct udmon_options options = quick_options();
     options.secret_file = "/nonexistent/secret";
     EXPECT_EQ(-EACCES, Client("tcp://127.0.0.1:1", &options).error);
     char path[] = "/tmp/udmon-secret-XXXXXX";
@@ -277,7 +277,7 @@ TEST(UdmonErrors, AddressesOptionsAndSecrets)
 // A name service that knows nothing, or not yet, does not end a client.
 TEST(UdmonErrors, AHostWithoutAnAddressIsAskedForAgain)
 {
-    udmon_options_t options = quick_options();
+    struct udmon_options options = quick_options();
     Client client("no-such-host.invalid:1", &options);
 
     ASSERT_EQ(0, client.error);
@@ -291,7 +291,7 @@ TEST(UdmonErrors, AHostWithoutAnAddressIsAskedForAgain)
 
 TEST(UdmonErrors, ANameLeadsToTheServer)
 {
-    udmon_options_t options = quick_options();
+    struct udmon_options options = quick_options();
     Server server("tcp://127.0.0.1:0", &options);
     Client client("tcp://localhost:" + std::to_string(server.port()), &options);
 
@@ -301,7 +301,7 @@ TEST(UdmonErrors, ANameLeadsToTheServer)
 // Somebody accepts the call and says nothing.
 TEST(UdmonErrors, AServerThatDoesNotAnswerIsGivenUp)
 {
-    udmon_options_t options = quick_options();
+    struct udmon_options options = quick_options();
     options.connect_ms = 50;
     struct sockaddr_in addr = {};
     socklen_t length = sizeof(addr);
@@ -321,7 +321,7 @@ TEST(UdmonErrors, AServerThatDoesNotAnswerIsGivenUp)
 // Who is not answered is more patient the next time; who was connected begins anew.
 TEST(UdmonErrors, PatienceGrowsWithEachRoundWithoutAnAnswer)
 {
-    udmon_options_t options = quick_options();
+    struct udmon_options options = quick_options();
     options.connect_ms = 100;
     struct sockaddr_in addr = {};
     socklen_t length = sizeof(addr);
@@ -345,7 +345,7 @@ TEST(UdmonErrors, AHostThatIsNotThereIsSaidAndRecordsWait)
 {
     const char *text = getenv("UDMON_TEST_ABSENT");
     std::string absent = (text != nullptr) ? text : "192.0.2.1";
-    udmon_options_t options = quick_options();
+    struct udmon_options options = quick_options();
     options.source = getenv("UDMON_TEST_SOURCE");
     options.connect_ms = 300;
     std::string scheme = (text != nullptr) ? schemes()[0] : "tcp";
@@ -366,7 +366,7 @@ TEST(UdmonErrors, AHostThatIsNotThereIsSaidAndRecordsWait)
 // The child of DeadClientIsNoticedByItsSilence: sends for ever.
 void udmon_run_child(const char *url)
 {
-    udmon_options_t options = quick_options();
+    struct udmon_options options = quick_options();
     options.source = getenv("UDMON_TEST_SOURCE");
     Client client(url, &options);
     run({}, {&client}, [&] {

@@ -16,13 +16,13 @@ struct Piece {
 
 std::vector<Piece> pieces(const std::string &wire)
 {
-    const udmon_dgram_t *dgram = reinterpret_cast<const udmon_dgram_t *>(wire.data());
+    const struct udmon_dgram *dgram = reinterpret_cast<const struct udmon_dgram *>(wire.data());
     std::vector<Piece> out;
     size_t at = sizeof(*dgram);
 
     if (dgram->type == UDMON_PIECES) {
         for (unsigned i = 0; i < le16toh(dgram->count); ++i) {
-            udmon_piece_t piece;
+            struct udmon_piece piece;
             memcpy(&piece, &wire[at], sizeof(piece));
             out.push_back({le64toh(dgram->seq) + i, le32toh(piece.total), le32toh(piece.offset),
                            le16toh(piece.length)});
@@ -207,8 +207,8 @@ TEST_F(LongChanTest, ARecordSentToItsEndTakesNoOtherAlong)
 // A datagram with one piece of record `seq`.
 std::string one_piece(uint64_t seq, uint32_t total, uint32_t offset, const std::string &bytes)
 {
-    udmon_dgram_t header = {};
-    udmon_piece_t piece = {htole32(total), htole32(offset), htole16(uint16_t(bytes.size()))};
+    struct udmon_dgram header = {};
+    struct udmon_piece piece = {htole32(total), htole32(offset), htole16(uint16_t(bytes.size()))};
 
     header.version = UDMON_VERSION;
     header.type = UDMON_PIECES;

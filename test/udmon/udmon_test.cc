@@ -228,7 +228,7 @@ TEST_P(UdmonRecords, WhatWaitedIsSentAsTheServerAnswers)
 {
     const uint64_t count = 20000;
     const std::string record(100, 'r');
-    udmon_stats_t stats;
+    struct udmon_stats stats;
 
     options.client_id = 12;
     options.keepalive_ms = 5000; // those that are not processed below are not dead

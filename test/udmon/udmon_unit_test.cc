@@ -25,7 +25,7 @@ namespace
 // Queue
 
 struct QueueTest : testing::Test {
-    udmon_queue_t queue;
+    struct udmon_queue queue;
     std::deque<std::string> model;
 
     void open(size_t size)
@@ -154,7 +154,7 @@ TEST_F(QueueTest, TheGapAfterAWrapIsUsedToTheLastByte)
 // Token: a server and a client that are connected, and datagrams as a stranger would send them.
 
 struct TokenTest : testing::Test {
-    udmon_options_t options = quick_options();
+    struct udmon_options options = quick_options();
     Server server{"tcp://127.0.0.1:0", &options};
     Client client{"tcp://127.0.0.1:" + std::to_string(server.port()), &options};
 
@@ -165,7 +165,7 @@ struct TokenTest : testing::Test {
     // One record, or a goodbye.
     static std::string dgram(uint8_t type, uint64_t token)
     {
-        udmon_dgram_t header = {};
+        struct udmon_dgram header = {};
         header.version = UDMON_VERSION;
         header.type = type;
         header.token = htole64(token);
@@ -173,7 +173,7 @@ struct TokenTest : testing::Test {
         std::string out(reinterpret_cast<char *>(&header), sizeof(header));
         return (type == UDMON_DATA) ? out + std::string("\3\0new", 5) : out;
     }
-    static void receive(udmon_net_t &net, const std::string &data)
+    static void receive(struct udmon_net &net, const std::string &data)
     {
         net.receive(net.arg, data.data(), data.size());
     }
@@ -185,7 +185,7 @@ TEST_F(TokenTest, ServerIgnoresDatagramsWithoutIt)
 
     receive(server.server->net, dgram(UDMON_DATA, token + 1));
     receive(server.server->net, dgram(UDMON_BYE, 0));
-    receive(server.server->net, dgram(UDMON_DATA, token).substr(0, sizeof(udmon_dgram_t) - 1));
+    receive(server.server->net, dgram(UDMON_DATA, token).substr(0, sizeof(struct udmon_dgram) - 1));
     EXPECT_TRUE(server.received.empty());
     receive(server.server->net, dgram(UDMON_DATA, token));
     ASSERT_EQ(1u, server.received.size());
@@ -219,8 +219,8 @@ TEST_F(TokenTest, OfAConnectionThatIsOverIsWorthNothing)
 // Meeting
 
 struct MeetTest : testing::Test {
-    udmon_secret_t secret = {}, other = {};
-    udmon_auth_t fields = {};
+    struct udmon_secret secret = {}, other = {};
+    struct udmon_auth fields = {};
     uint8_t message[UDMON_RPC_MAX];
     long length = 0;
 
@@ -239,7 +239,7 @@ struct MeetTest : testing::Test {
 
 TEST_F(MeetTest, GoodAuthIsReadBack)
 {
-    udmon_auth_view_t view;
+    struct udmon_auth_view view;
 
     ASSERT_EQ(0, udmon_meet_auth_parse(message, length, &view));
     EXPECT_TRUE(udmon_meet_auth_check(&secret, &view));
@@ -252,8 +252,8 @@ TEST_F(MeetTest, GoodAuthIsReadBack)
 // With the address of a ud_mon interface, in a request of RDMA CM.
 TEST_F(MeetTest, TheLongestNameIsNotCut)
 {
-    const std::string address(sizeof(udmon_address_t) + 28, 'a'), name(UDMON_NAME_MAX, 'n');
-    udmon_auth_view_t view;
+    const std::string address(sizeof(struct udmon_address) + 28, 'a'), name(UDMON_NAME_MAX, 'n');
+    struct udmon_auth_view view;
 
     length = udmon_meet_auth(&secret, &fields, address.data(), address.size(), name.c_str(),
                              message, UDMON_CM_REQUEST_MAX);
@@ -269,7 +269,7 @@ TEST_F(MeetTest, AnyChangedBitIsNoticed)
 {
     for (long i = 0; i < length * 8; ++i) {
         std::vector<uint8_t> copy(message, message + length);
-        udmon_auth_view_t view;
+        struct udmon_auth_view view;
 
         copy[i / 8] ^= 1 << (i % 8);
         EXPECT_FALSE((udmon_meet_auth_parse(copy.data(), copy.size(), &view) == 0) &&
@@ -278,7 +278,7 @@ TEST_F(MeetTest, AnyChangedBitIsNoticed)
     }
     for (long i = 0; i < length; ++i) {
         std::vector<uint8_t> copy(message, message + i);
-        udmon_auth_view_t view;
+        struct udmon_auth_view view;
         EXPECT_NE(0, udmon_meet_auth_parse(copy.data(), copy.size(), &view));
     }
 }
@@ -286,7 +286,7 @@ TEST_F(MeetTest, AnyChangedBitIsNoticed)
 // What follows the header is read without looking at the length again.
 TEST_F(MeetTest, OnlyAResponseMayBeAHeaderAlone)
 {
-    udmon_rpc_header_t header;
+    struct udmon_rpc_header header;
     const struct {
         uint8_t type;
         bool response;
@@ -303,9 +303,9 @@ TEST_F(MeetTest, OnlyAResponseMayBeAHeaderAlone)
 
 TEST_F(MeetTest, WelcomeIsSignedForThisAuth)
 {
-    const udmon_auth_t *auth = reinterpret_cast<const udmon_auth_t *>(message);
-    udmon_welcome_t welcome = {};
-    udmon_auth_t another = *auth;
+    const struct udmon_auth *auth = reinterpret_cast<const struct udmon_auth *>(message);
+    struct udmon_welcome welcome = {};
+    struct udmon_auth another = *auth;
 
     welcome.token = 77;
     ASSERT_EQ(0, udmon_meet_welcome_sign(&secret, auth, &welcome));
@@ -320,8 +320,8 @@ TEST_F(MeetTest, WelcomeIsSignedForThisAuth)
 TEST_F(MeetTest, ChallengeIsSignedWithItsAddressForThisNonce)
 {
     uint8_t nonce[UDMON_NONCE_SIZE] = {1, 2, 3}, another[UDMON_NONCE_SIZE] = {4};
-    std::vector<uint8_t> bytes(sizeof(udmon_challenge_t) + 5);
-    auto challenge = reinterpret_cast<udmon_challenge_t *>(bytes.data());
+    std::vector<uint8_t> bytes(sizeof(struct udmon_challenge) + 5);
+    auto challenge = reinterpret_cast<struct udmon_challenge *>(bytes.data());
 
     challenge->address_length = 5;
     memcpy(challenge + 1, "PLACE", 5);
@@ -339,7 +339,8 @@ TEST_F(MeetTest, ChallengeIsSignedWithItsAddressForThisNonce)
 
 TEST_F(MeetTest, NonceIsGoodOnceAndForItsClientOnly)
 {
-    auto gate = std::make_unique<udmon_gate_t>(), foreign = std::make_unique<udmon_gate_t>();
+    auto gate = std::make_unique<struct udmon_gate>(),
+         foreign = std::make_unique<struct udmon_gate>();
     uint8_t client[UDMON_NONCE_SIZE] = {1}, someone[UDMON_NONCE_SIZE] = {2};
     uint8_t nonce[UDMON_NONCE_SIZE];
 
@@ -355,9 +356,9 @@ TEST_F(MeetTest, NonceIsGoodOnceAndForItsClientOnly)
 // A nonce as the server itself would have made it, a while ago.
 TEST_F(MeetTest, NonceGrowsOld)
 {
-    auto gate = std::make_unique<udmon_gate_t>();
+    auto gate = std::make_unique<struct udmon_gate>();
     uint8_t client[UDMON_NONCE_SIZE] = {1}, nonce[UDMON_NONCE_SIZE], mac[UDMON_MAC_SIZE];
-    udmon_secret_t key = {};
+    struct udmon_secret key = {};
 
     ASSERT_EQ(0, udmon_gate_open(gate.get()));
     key.length = sizeof(gate->key);
@@ -379,15 +380,15 @@ TEST_F(MeetTest, NonceGrowsOld)
 TEST(Loop, TimersFireInOrderAndCancel)
 {
     static std::string fired;
-    udmon_loop_t loop;
-    udmon_timer_t timers[4] = {};
+    struct udmon_loop loop;
+    struct udmon_timer timers[4] = {};
     static const char *names = "abcd";
 
     fired.clear();
     ASSERT_EQ(0, udmon_loop_open(&loop));
     for (int i = 0; i < 4; ++i) {
         timers[i].arg = const_cast<char *>(&names[i]);
-        timers[i].fire = [](udmon_timer_t *t) { fired += *static_cast<char *>(t->arg); };
+        timers[i].fire = [](struct udmon_timer *t) { fired += *static_cast<char *>(t->arg); };
     }
     udmon_timer_set(&loop, &timers[0], 30);
     udmon_timer_set(&loop, &timers[1], 10);
@@ -407,14 +408,14 @@ TEST(Loop, TimersFireInOrderAndCancel)
 // While it is entered the timerfd is left alone; leaving sets it, so that poll wakes.
 TEST(Loop, TimerSetWhileEnteredWakesAfterLeaving)
 {
-    udmon_loop_t loop;
-    udmon_timer_t timer = {};
+    struct udmon_loop loop;
+    struct udmon_timer timer = {};
     struct epoll_event event;
     static int fired;
 
     fired = 0;
     ASSERT_EQ(0, udmon_loop_open(&loop));
-    timer.fire = [](udmon_timer_t *) { ++fired; };
+    timer.fire = [](struct udmon_timer *) { ++fired; };
     udmon_loop_enter(&loop);
     udmon_timer_set(&loop, &timer, 0);
     EXPECT_EQ(0, epoll_wait(loop.epoll_fd, &event, 1, 20));

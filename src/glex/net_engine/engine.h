@@ -2,8 +2,8 @@
  * The declarations that the files of the engine share. From the top: engine.c (the module), control.c
  * (control connections), fabric.c (frames over libfabric), proof.c (the key), conn.c (the table).
  */
-#ifndef GLEX_NET_ENGINE_INTERNAL_H
-#define GLEX_NET_ENGINE_INTERNAL_H
+#ifndef GLEX_NET_ENGINE_ENGINE_H
+#define GLEX_NET_ENGINE_ENGINE_H
 
 #include "net/engine.h"
 

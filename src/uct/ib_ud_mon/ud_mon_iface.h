@@ -103,7 +103,7 @@ typedef struct ud_mon_sender_key {
 
 typedef struct ud_mon_sender {
     ud_mon_sender_key_t key;
-    seqwin_t win;
+    struct seqwin win;
     ucs_list_link_t lru;
 } ud_mon_sender_t;
 

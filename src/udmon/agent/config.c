@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct config_reader {
-    graph_t *graph;
+struct config_reader {
+    struct graph *graph;
     FILE *file;
     char *text; /* the line at hand, */
     size_t size;
@@ -18,7 +18,7 @@ typedef struct config_reader {
     int line;
     int continued; /* inih has the rest of an option's value */
     int failed;
-} config_reader_t;
+};
 
 /*
  * inih finds a comment only if the comment begins in the part of the line that inih gets at once.
@@ -58,7 +58,7 @@ static int config_piece(const char *rest, int room)
  */
 static char *config_line(char *text, int size, void *arg)
 {
-    config_reader_t *reader = arg;
+    struct config_reader *reader = arg;
     int length;
 
     reader->continued = (reader->rest != NULL) && (*reader->rest != '\0');
@@ -82,9 +82,9 @@ static char *config_line(char *text, int size, void *arg)
     return text;
 }
 
-static udmon_node_t *config_node_new(config_reader_t *reader, const char *name)
+static struct udmon_node *config_node_new(struct config_reader *reader, const char *name)
 {
-    udmon_node_t *node = calloc(1, sizeof(*node));
+    struct udmon_node *node = calloc(1, sizeof(*node));
 
     if (node == NULL) {
         return NULL;
@@ -99,7 +99,7 @@ static udmon_node_t *config_node_new(config_reader_t *reader, const char *name)
     return node;
 }
 
-static int config_append(graph_option_t *option, const char *value)
+static int config_append(struct graph_option *option, const char *value)
 {
     char *whole;
 
@@ -111,10 +111,10 @@ static int config_append(graph_option_t *option, const char *value)
     return 0;
 }
 
-static int config_option(config_reader_t *reader, udmon_node_t *node, const char *name,
+static int config_option(struct config_reader *reader, struct udmon_node *node, const char *name,
                          const char *value)
 {
-    graph_option_t *option;
+    struct graph_option *option;
 
     STAILQ_FOREACH(option, &node->options, list) {
         if (!strcmp(option->name, name) && reader->continued) {
@@ -137,7 +137,7 @@ static int config_option(config_reader_t *reader, udmon_node_t *node, const char
     return ((option->name != NULL) && (option->value != NULL)) ? 0 : -ENOMEM;
 }
 
-static int config_agent(config_reader_t *reader, const char *name, const char *value)
+static int config_agent(struct config_reader *reader, const char *name, const char *value)
 {
     if (strcmp(name, "module")) {
         udmon_error("%s:%d: section [agent] has no option %s (there is: module)",
@@ -150,8 +150,8 @@ static int config_agent(config_reader_t *reader, const char *name, const char *v
 /* Called by inih for each option; 0 stops it. */
 static int config_handle(void *arg, const char *section, const char *name, const char *value)
 {
-    config_reader_t *reader = arg;
-    udmon_node_t *node;
+    struct config_reader *reader = arg;
+    struct udmon_node *node;
     int ret;
 
     if (section[0] == '\0') {
@@ -169,9 +169,9 @@ static int config_handle(void *arg, const char *section, const char *name, const
     return ret == 0;
 }
 
-int graph_read(const char *file, graph_t **graph_p)
+int graph_read(const char *file, struct graph **graph_p)
 {
-    config_reader_t reader = {.line = 0};
+    struct config_reader reader = {.line = 0};
     int ret;
 
     reader.graph = calloc(1, sizeof(*reader.graph));

@@ -103,8 +103,8 @@ static int ends_sample(const char *rest)
     return (*rest == '\0') || (*rest == '#');
 }
 
-static int read_sample(char *line, const char *family, int counter, samples_t *samples,
-                       exposition_result_t *result)
+static int read_sample(char *line, const char *family, int counter, struct samples *samples,
+                       struct exposition_result *result)
 {
     char *end = series_end(line), *number, *rest;
     size_t before = samples->added;
@@ -130,7 +130,7 @@ static int read_sample(char *line, const char *family, int counter, samples_t *s
     return 0;
 }
 
-void exposition_read(char *text, samples_t *samples, exposition_result_t *result)
+void exposition_read(char *text, struct samples *samples, struct exposition_result *result)
 {
     char family[FAMILY_MAX] = "", *line, *next = text;
     int number = 0, counter = 0;

@@ -5,17 +5,17 @@
 #include "samples.h"
 
 /* Numbers of samples and of refused lines of a text. */
-typedef struct exposition_result {
+struct exposition_result {
     size_t samples;
     size_t skipped; /* lines that cannot be samples here: too long, labels with escapes */
     int bad_line;   /* number of the first invalid line, or 0 */
-} exposition_result_t;
+};
 
 /*
  * Adds the samples of a text to `samples`. A sample is a counter if its family has TYPE counter and
  * its name ends in _total. All other samples, including parts of histograms, are gauges with their
  * own names. Timestamps are ignored: a sample counts as made now. The function changes `text`.
  */
-void exposition_read(char *text, samples_t *samples, exposition_result_t *result);
+void exposition_read(char *text, struct samples *samples, struct exposition_result *result);
 
 #endif

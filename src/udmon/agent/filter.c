@@ -15,13 +15,13 @@
 enum { PATTERNS_MAX = 64 };
 
 /* Patterns of the shell, parted by blanks; copied into `text`. */
-typedef struct patterns {
+struct patterns {
     char *text;
     const char *list[PATTERNS_MAX];
     unsigned count;
-} patterns_t;
+};
 
-static int patterns_read(udmon_node_t *node, const char *option, patterns_t *patterns)
+static int patterns_read(struct udmon_node *node, const char *option, struct patterns *patterns)
 {
     const char *value = udmon_node_option(node, option);
     char *word, *rest = NULL;
@@ -44,7 +44,7 @@ static int patterns_read(udmon_node_t *node, const char *option, patterns_t *pat
     return 0;
 }
 
-static int patterns_match(const patterns_t *patterns, const char *name)
+static int patterns_match(const struct patterns *patterns, const char *name)
 {
     unsigned i;
 
@@ -56,24 +56,24 @@ static int patterns_match(const patterns_t *patterns, const char *name)
     return 0;
 }
 
-typedef struct filter {
-    patterns_t include, exclude;
-} filter_t;
+struct filter {
+    struct patterns include, exclude;
+};
 
 static const char *const filter_options[] = {"include", "exclude", NULL};
 
 static void filter_destroy(void *state)
 {
-    filter_t *filter = state;
+    struct filter *filter = state;
 
     free(filter->include.text);
     free(filter->exclude.text);
     free(filter);
 }
 
-static int filter_create(udmon_node_t *node, void **state_p)
+static int filter_create(struct udmon_node *node, void **state_p)
 {
-    filter_t *filter = calloc(1, sizeof(*filter));
+    struct filter *filter = calloc(1, sizeof(*filter));
     int ret;
 
     if (filter == NULL) {
@@ -93,10 +93,10 @@ static int filter_create(udmon_node_t *node, void **state_p)
     return 0;
 }
 
-static void filter_receive(udmon_node_t *node, void *state, const udmon_metric_t *metrics,
+static void filter_receive(struct udmon_node *node, void *state, const struct udmon_metric *metrics,
                            size_t count)
 {
-    const filter_t *filter = state;
+    const struct filter *filter = state;
     size_t i, from = 0;
 
     /* Adjacent passing samples are emitted by one call. */
@@ -113,7 +113,7 @@ static void filter_receive(udmon_node_t *node, void *state, const udmon_metric_t
     }
 }
 
-const udmon_node_type_t process_filter = {
+const struct udmon_node_type process_filter = {
     .name = "filter",
     .options = filter_options,
     .create = filter_create,
@@ -124,28 +124,28 @@ const udmon_node_type_t process_filter = {
 
 /* Aggregation over a label: series that differ only in this label become one series. */
 
-typedef enum aggregate_what {
+enum aggregate_what {
     AGGREGATE_SUM,
     AGGREGATE_MAX,
     AGGREGATE_MIN,
     AGGREGATE_MEAN,
     AGGREGATE_P50,
     AGGREGATE_P95
-} aggregate_what_t;
+};
 
 static const char *const aggregate_names[] = {"sum", "max", "min", "mean", "p50", "p95"};
 
-typedef struct aggregate {
+struct aggregate {
     char label[64];
-    aggregate_what_t what;
-} aggregate_t;
+    enum aggregate_what what;
+};
 
 static const char *const aggregate_options[] = {"over", "function", NULL};
 
-static int aggregate_create(udmon_node_t *node, void **state_p)
+static int aggregate_create(struct udmon_node *node, void **state_p)
 {
     const char *over = udmon_node_option(node, "over"), *what = udmon_node_option(node, "function");
-    aggregate_t *aggregate;
+    struct aggregate *aggregate;
     unsigned i;
 
     if ((over == NULL) || (strlen(over) >= sizeof(aggregate->label))) {
@@ -173,7 +173,7 @@ static int aggregate_create(udmon_node_t *node, void **state_p)
 static int name_without(const char *name, const char *label, char *out, size_t size)
 {
     const char *at = name + strcspn(name, "{"), *before = at;
-    udmon_label_t each;
+    struct udmon_label each;
     int first;
 
     for (; udmon_label_next(&at, &each); before = at) {
@@ -187,14 +187,14 @@ static int name_without(const char *name, const char *label, char *out, size_t s
     return 0;
 }
 
-typedef struct member {
+struct member {
     char name[UDMON_METRIC_NAME_MAX + 1];
-    const udmon_metric_t *metric;
-} member_t;
+    const struct udmon_metric *metric;
+};
 
 static int member_compare(const void *left, const void *right)
 {
-    const member_t *a = left, *b = right;
+    const struct member *a = left, *b = right;
     int order = strcmp(a->name, b->name);
 
     return (order != 0) ?
@@ -203,7 +203,7 @@ static int member_compare(const void *left, const void *right)
 }
 
 /* Of values in ascending order. */
-static double aggregate_value(aggregate_what_t what, const member_t *members, size_t count)
+static double aggregate_value(enum aggregate_what what, const struct member *members, size_t count)
 {
     double sum = 0;
     size_t i;
@@ -227,11 +227,11 @@ static double aggregate_value(aggregate_what_t what, const member_t *members, si
     }
 }
 
-static void aggregate_emit(udmon_node_t *node, const aggregate_t *aggregate, member_t *members,
-                           size_t count)
+static void aggregate_emit(struct udmon_node *node, const struct aggregate *aggregate,
+                           struct member *members, size_t count)
 {
     char name[UDMON_METRIC_NAME_MAX + 1];
-    udmon_metric_t metric;
+    struct udmon_metric metric;
     size_t i, from;
     int length;
 
@@ -256,11 +256,11 @@ static void aggregate_emit(udmon_node_t *node, const aggregate_t *aggregate, mem
     }
 }
 
-static void aggregate_receive(udmon_node_t *node, void *state, const udmon_metric_t *metrics,
-                              size_t count)
+static void aggregate_receive(struct udmon_node *node, void *state,
+                              const struct udmon_metric *metrics, size_t count)
 {
-    member_t *members = malloc(count * sizeof(*members));
-    const aggregate_t *aggregate = state;
+    struct member *members = malloc(count * sizeof(*members));
+    const struct aggregate *aggregate = state;
     size_t i, used = 0;
 
     if (members == NULL) {
@@ -278,7 +278,7 @@ static void aggregate_receive(udmon_node_t *node, void *state, const udmon_metri
     free(members);
 }
 
-const udmon_node_type_t process_aggregate = {
+const struct udmon_node_type process_aggregate = {
     .name = "aggregate",
     .options = aggregate_options,
     .create = aggregate_create,

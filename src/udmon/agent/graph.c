@@ -10,9 +10,9 @@
 
 enum { TYPE_OPTIONS_MAX = 32 };
 
-static const graph_option_t *node_option(const udmon_node_t *node, const char *name)
+static const struct graph_option *node_option(const struct udmon_node *node, const char *name)
 {
-    const graph_option_t *option;
+    const struct graph_option *option;
 
     STAILQ_FOREACH(option, &node->options, list) {
         if (!strcmp(option->name, name)) {
@@ -22,16 +22,16 @@ static const graph_option_t *node_option(const udmon_node_t *node, const char *n
     return NULL;
 }
 
-const char *udmon_node_option(const udmon_node_t *node, const char *name)
+const char *udmon_node_option(const struct udmon_node *node, const char *name)
 {
-    const graph_option_t *option = node_option(node, name);
+    const struct graph_option *option = node_option(node, name);
 
     return (option != NULL) ? option->value : NULL;
 }
 
-void udmon_node_error(const udmon_node_t *node, const char *name, const char *format, ...)
+void udmon_node_error(const struct udmon_node *node, const char *name, const char *format, ...)
 {
-    const graph_option_t *option = (name != NULL) ? node_option(node, name) : NULL;
+    const struct graph_option *option = (name != NULL) ? node_option(node, name) : NULL;
     char text[256];
     va_list args;
 
@@ -42,7 +42,7 @@ void udmon_node_error(const udmon_node_t *node, const char *name, const char *fo
                 node->name, (name != NULL) ? name : "", (name != NULL) ? ": " : "", text);
 }
 
-int udmon_node_number(const udmon_node_t *node, const char *name, double missing, double min,
+int udmon_node_number(const struct udmon_node *node, const char *name, double missing, double min,
                       double max, double *value_p)
 {
     const char *text = udmon_node_option(node, name);
@@ -60,7 +60,7 @@ int udmon_node_number(const udmon_node_t *node, const char *name, double missing
     return 0;
 }
 
-void udmon_node_emit(udmon_node_t *node, const udmon_metric_t *metrics, size_t count)
+void udmon_node_emit(struct udmon_node *node, const struct udmon_metric *metrics, size_t count)
 {
     unsigned i;
 
@@ -73,7 +73,7 @@ void udmon_node_emit(udmon_node_t *node, const udmon_metric_t *metrics, size_t c
 }
 
 /* Exact: digits beyond a nanosecond are refused. */
-static int node_interval(udmon_node_t *node)
+static int node_interval(struct udmon_node *node)
 {
     double seconds, ns;
 
@@ -91,7 +91,7 @@ static int node_interval(udmon_node_t *node)
 }
 
 /* The option names of a type, in the order of the message that lists them. */
-static size_t type_options(const udmon_node_type_t *type, const char *names[TYPE_OPTIONS_MAX])
+static size_t type_options(const struct udmon_node_type *type, const char *names[TYPE_OPTIONS_MAX])
 {
     const char *const *own;
     size_t count = 0;
@@ -113,7 +113,7 @@ static size_t type_options(const udmon_node_type_t *type, const char *names[TYPE
     return count;
 }
 
-static int node_check_option(udmon_node_t *node, const char *name)
+static int node_check_option(struct udmon_node *node, const char *name)
 {
     const char *names[TYPE_OPTIONS_MAX];
     size_t i, count = type_options(node->type, names), used = 0;
@@ -131,9 +131,9 @@ static int node_check_option(udmon_node_t *node, const char *name)
     return -EINVAL;
 }
 
-static int node_check_options(udmon_node_t *node)
+static int node_check_options(struct udmon_node *node)
 {
-    graph_option_t *option;
+    struct graph_option *option;
 
     if ((udmon_node_option(node, "interval") != NULL) && (node->type->tick == NULL)) {
         udmon_node_error(node, "interval", "type %s is no sensor and has no timer",
@@ -152,9 +152,9 @@ static int node_check_options(udmon_node_t *node)
     return 0;
 }
 
-udmon_node_t *graph_find(const graph_t *graph, const char *name)
+struct udmon_node *graph_find(const struct graph *graph, const char *name)
 {
-    udmon_node_t *node;
+    struct udmon_node *node;
 
     STAILQ_FOREACH(node, &graph->nodes, list) {
         if (!strcmp(node->name, name)) {
@@ -164,9 +164,9 @@ udmon_node_t *graph_find(const graph_t *graph, const char *name)
     return NULL;
 }
 
-static int node_add_output(udmon_node_t *node, const char *name)
+static int node_add_output(struct udmon_node *node, const char *name)
 {
-    udmon_node_t *output = graph_find(node->graph, name);
+    struct udmon_node *output = graph_find(node->graph, name);
 
     if (output == NULL) {
         udmon_node_error(node, "to", "there is no node %s", name);
@@ -184,7 +184,7 @@ static int node_add_output(udmon_node_t *node, const char *name)
     return 0;
 }
 
-static int node_connect(udmon_node_t *node)
+static int node_connect(struct udmon_node *node)
 {
     const char *to = udmon_node_option(node, "to");
     char *copy, *word, *rest = NULL;
@@ -210,7 +210,7 @@ static int node_connect(udmon_node_t *node)
 }
 
 /* Samples that went round in a circle would never end. */
-static int node_check_circle(udmon_node_t *node)
+static int node_check_circle(struct udmon_node *node)
 {
     unsigned i;
     int ret = 0;
@@ -229,9 +229,9 @@ static int node_check_circle(udmon_node_t *node)
     return ret;
 }
 
-static int graph_check(graph_t *graph)
+static int graph_check(struct graph *graph)
 {
-    udmon_node_t *node;
+    struct udmon_node *node;
     const char *type;
     int ret;
 
@@ -266,9 +266,9 @@ static int graph_check(graph_t *graph)
 }
 
 /* Whether `b` has all options of `a`, except the options that only the graph uses. */
-static int node_covers(const udmon_node_t *a, const udmon_node_t *b)
+static int node_covers(const struct udmon_node *a, const struct udmon_node *b)
 {
-    const graph_option_t *option;
+    const struct graph_option *option;
     const char *other;
 
     STAILQ_FOREACH(option, &a->options, list) {
@@ -282,13 +282,13 @@ static int node_covers(const udmon_node_t *a, const udmon_node_t *b)
 }
 
 /* Whether one may go on with the other's state. */
-static int node_same(const udmon_node_t *a, const udmon_node_t *b)
+static int node_same(const struct udmon_node *a, const struct udmon_node *b)
 {
     return (a->type == b->type) && node_covers(a, b) && node_covers(b, a);
 }
 
 /* The next multiple of the interval: periods do not drift, and missed ones are left out. */
-static void node_set_timer(udmon_node_t *node)
+static void node_set_timer(struct udmon_node *node)
 {
     uint64_t now = udmon_now_ns();
 
@@ -296,9 +296,9 @@ static void node_set_timer(udmon_node_t *node)
                        now - (now % node->interval_ns) + node->interval_ns);
 }
 
-static void node_tick(udmon_timer_t *timer)
+static void node_tick(struct udmon_timer *timer)
 {
-    udmon_node_t *node = timer->arg;
+    struct udmon_node *node = timer->arg;
 
     if (node->worker != NULL) {
         worker_tick(node->worker);
@@ -308,7 +308,7 @@ static void node_tick(udmon_timer_t *timer)
     node_set_timer(node);
 }
 
-static void node_destroy_state(udmon_node_t *node)
+static void node_destroy_state(struct udmon_node *node)
 {
     udmon_timer_cancel(&node->timer);
     if (node->worker != NULL) {
@@ -320,7 +320,7 @@ static void node_destroy_state(udmon_node_t *node)
     node->has_state = 0;
 }
 
-static int node_create_state(udmon_node_t *node)
+static int node_create_state(struct udmon_node *node)
 {
     int ret = (node->type->create != NULL) ? node->type->create(node, &node->state) : 0;
 
@@ -339,9 +339,9 @@ static int node_create_state(udmon_node_t *node)
 }
 
 /* Makes the state of every new node. On failure, undoes the states that it has made. */
-static int graph_make_states(graph_t *graph, graph_t *old)
+static int graph_make_states(struct graph *graph, struct graph *old)
 {
-    udmon_node_t *node, *before;
+    struct udmon_node *node, *before;
     int ret;
 
     STAILQ_FOREACH(node, &graph->nodes, list) {
@@ -363,9 +363,9 @@ err:
     return ret;
 }
 
-int graph_start(graph_t *graph, graph_t *old)
+int graph_start(struct graph *graph, struct graph *old)
 {
-    udmon_node_t *node, *before;
+    struct udmon_node *node, *before;
     int ret;
 
     ret = graph_check(graph);
@@ -395,15 +395,15 @@ int graph_start(graph_t *graph, graph_t *old)
     return 0;
 }
 
-udmon_node_t *node_get(udmon_node_t *node)
+struct udmon_node *node_get(struct udmon_node *node)
 {
     __atomic_fetch_add(&node->refs, 1, __ATOMIC_SEQ_CST);
     return node;
 }
 
-void node_put(udmon_node_t *node)
+void node_put(struct udmon_node *node)
 {
-    graph_option_t *option;
+    struct graph_option *option;
 
     if (__atomic_sub_fetch(&node->refs, 1, __ATOMIC_SEQ_CST) > 0) {
         return;
@@ -418,9 +418,9 @@ void node_put(udmon_node_t *node)
     free(node);
 }
 
-void graph_free(graph_t *graph)
+void graph_free(struct graph *graph)
 {
-    udmon_node_t *node;
+    struct udmon_node *node;
 
     while ((node = STAILQ_FIRST(&graph->nodes)) != NULL) {
         STAILQ_REMOVE_HEAD(&graph->nodes, list);

@@ -13,11 +13,11 @@
 
 enum { GRAPH_NAME_MAX = 50, GRAPH_OUTPUTS_MAX = 32 };
 
-typedef struct graph_option {
+struct graph_option {
     STAILQ_ENTRY(graph_option) list;
     char *name, *value;
     int line;
-} graph_option_t;
+};
 
 struct udmon_node {
     STAILQ_ENTRY(udmon_node) list;
@@ -27,66 +27,66 @@ struct udmon_node {
     char name[GRAPH_NAME_MAX];
     int line;
     STAILQ_HEAD(, graph_option) options;
-    const udmon_node_type_t *type;
+    const struct udmon_node_type *type;
     void *state;
     int has_state;
     struct worker *worker; /* of a type that may block: runs the ticks and owns the state */
     uint64_t interval_ns;
-    udmon_timer_t timer;
-    udmon_node_t *outputs[GRAPH_OUTPUTS_MAX];
+    struct udmon_timer timer;
+    struct udmon_node *outputs[GRAPH_OUTPUTS_MAX];
     unsigned output_count;
     int visited;                       /* while looking for circles */
     uint64_t refused[REFUSED_REASONS]; /* atomic: samples that cannot be sent */
 };
 
-typedef struct graph {
+struct graph {
     char *file;
     STAILQ_HEAD(, udmon_node) nodes;
-} graph_t;
+};
 
 /* Reads a configuration file; errors are reported with their place. Nodes have no state yet. */
-int graph_read(const char *file, graph_t **graph_p);
+int graph_read(const char *file, struct graph **graph_p);
 
 /*
  * Starts the nodes. Unchanged nodes move from `old` (or NULL) to `graph`. On failure `old` is
  * unchanged. On success the caller frees `old`.
  */
-int graph_start(graph_t *graph, graph_t *old);
+int graph_start(struct graph *graph, struct graph *old);
 
-void graph_free(graph_t *graph);
+void graph_free(struct graph *graph);
 
 /* A node outlives its graph while a blocked sensor uses it. */
-udmon_node_t *node_get(udmon_node_t *node);
-void node_put(udmon_node_t *node);
+struct udmon_node *node_get(struct udmon_node *node);
+void node_put(struct udmon_node *node);
 
 /* The node of a name, or NULL. */
-udmon_node_t *graph_find(const graph_t *graph, const char *name);
+struct udmon_node *graph_find(const struct graph *graph, const char *name);
 
 /* The loop that timers and network nodes run on, and the graph as of the last configuration. */
-extern udmon_loop_t agent_loop;
-extern graph_t *agent_graph;
+extern struct udmon_loop agent_loop;
+extern struct graph *agent_graph;
 
 /* watchdog.c: begins to notify systemd's watchdog, if systemd requests it. */
 void watchdog_start(void);
 
 /* modules.c */
-const udmon_node_type_t *module_type(const char *name);
+const struct udmon_node_type *module_type(const char *name);
 /* Loads a shared library; loading it again is no error. Reports errors. */
 int module_load(const char *file, const char *config_file, int line);
 
 /* The types of the agent itself: sensors.c, sensor_*.c, process.c, send.c */
-extern const udmon_node_type_t sensor_cpu, sensor_memory, sensor_load, sensor_network, sensor_disk,
-    sensor_rdma, sensor_hwmon, sensor_filesystem, sensor_slurm, sensor_glex, sensor_textfile,
-    sensor_prometheus, sensor_numa, sensor_collectd;
-extern const udmon_node_type_t process_rate, process_window, process_threshold, process_filter,
+extern const struct udmon_node_type sensor_cpu, sensor_memory, sensor_load, sensor_network,
+    sensor_disk, sensor_rdma, sensor_hwmon, sensor_filesystem, sensor_slurm, sensor_glex,
+    sensor_textfile, sensor_prometheus, sensor_numa, sensor_collectd;
+extern const struct udmon_node_type process_rate, process_window, process_threshold, process_filter,
     process_aggregate, process_label;
-extern const udmon_node_type_t node_send, node_print, sensor_agent;
+extern const struct udmon_node_type node_send, node_print, sensor_agent;
 
 /*
  * Option "names" of sensors with names from the kernel: whether to keep the names; and the check of
  * the option.
  */
-int sensor_kernel_names(const udmon_node_t *node);
-int sensor_check_names(udmon_node_t *node, void **state_p);
+int sensor_kernel_names(const struct udmon_node *node);
+int sensor_check_names(struct udmon_node *node, void **state_p);
 
 #endif

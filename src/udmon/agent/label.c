@@ -7,22 +7,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct labelling {
+struct labelling {
     char *labels; /* as in a name: "x{rack=\"r1\"}" */
-} labelling_t;
+};
 
 static const char *const label_options[] = {"labels", NULL};
 
 static void label_destroy(void *state)
 {
-    free(((labelling_t *)state)->labels);
+    free(((struct labelling *)state)->labels);
     free(state);
 }
 
-static int label_create(udmon_node_t *node, void **state_p)
+static int label_create(struct udmon_node *node, void **state_p)
 {
     const char *labels = udmon_node_option(node, "labels");
-    labelling_t *labelling;
+    struct labelling *labelling;
 
     if (labels == NULL) {
         udmon_node_error(node, NULL, "needs an option \"labels\", as rack=\"r1\",cluster=\"a\"");
@@ -43,10 +43,10 @@ static int label_create(udmon_node_t *node, void **state_p)
     return 0;
 }
 
-static int name_has(const char *name, const udmon_label_t *label)
+static int name_has(const char *name, const struct udmon_label *label)
 {
     const char *at = name + strcspn(name, "{");
-    udmon_label_t each;
+    struct udmon_label each;
 
     while (udmon_label_next(&at, &each)) {
         if ((each.name_length == label->name_length) &&
@@ -58,13 +58,13 @@ static int name_has(const char *name, const udmon_label_t *label)
 }
 
 /* Makes the name with the labels that it does not have yet; false if the name becomes too long. */
-static int label_name(const labelling_t *labelling, const char *name,
+static int label_name(const struct labelling *labelling, const char *name,
                       char out[UDMON_METRIC_NAME_MAX + 1])
 {
     const char *at = labelling->labels + 1;
     size_t used = strlen(name), added = 0;
     int has_labels = (used > 0) && (name[used - 1] == '}');
-    udmon_label_t label;
+    struct udmon_label label;
 
     used = snprintf(out, UDMON_METRIC_NAME_MAX + 1, "%.*s", (int)(used - has_labels), name);
     while (udmon_label_next(&at, &label) && (used <= UDMON_METRIC_NAME_MAX)) {
@@ -81,11 +81,11 @@ static int label_name(const labelling_t *labelling, const char *name,
     return used <= UDMON_METRIC_NAME_MAX;
 }
 
-static void label_receive(udmon_node_t *node, void *state, const udmon_metric_t *metrics,
+static void label_receive(struct udmon_node *node, void *state, const struct udmon_metric *metrics,
                           size_t count)
 {
     char name[UDMON_METRIC_NAME_MAX + 1];
-    udmon_metric_t metric;
+    struct udmon_metric metric;
     size_t i;
 
     for (i = 0; i < count; ++i) {
@@ -99,7 +99,7 @@ static void label_receive(udmon_node_t *node, void *state, const udmon_metric_t 
     }
 }
 
-const udmon_node_type_t process_label = {
+const struct udmon_node_type process_label = {
     .name = "label",
     .options = label_options,
     .create = label_create,

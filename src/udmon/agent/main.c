@@ -8,14 +8,14 @@
 #include <string.h>
 #include <unistd.h>
 
-udmon_loop_t agent_loop;
-graph_t *agent_graph;
+struct udmon_loop agent_loop;
+struct graph *agent_graph;
 
 static const char *config_file = "/etc/udmon/agent.conf";
 
 static void agent_reload(void)
 {
-    graph_t *next;
+    struct graph *next;
 
     if (graph_read(config_file, &next) < 0) {
         udmon_error("%s is wrong: going on as before", config_file);
@@ -79,7 +79,7 @@ static int agent_arguments(int argc, char **argv, int *test_p)
 
 int main(int argc, char **argv)
 {
-    udmon_signals_t signals;
+    struct udmon_signals signals;
     int status, test = 0;
 
     status = agent_arguments(argc, argv, &test);

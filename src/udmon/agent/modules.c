@@ -11,7 +11,7 @@
 
 enum { MODULES_MAX = 64 };
 
-static const udmon_node_type_t *const own_types[] = {
+static const struct udmon_node_type *const own_types[] = {
     &sensor_cpu,
     &sensor_memory,
     &sensor_load,
@@ -39,17 +39,17 @@ static const udmon_node_type_t *const own_types[] = {
     &node_print,
     NULL,
 };
-static const udmon_module_t own_module = {UDMON_MODULE_VERSION, own_types};
+static const struct udmon_module own_module = {UDMON_MODULE_VERSION, own_types};
 
 static struct {
-    const udmon_module_t *module;
+    const struct udmon_module *module;
     char file[256];
 } modules[MODULES_MAX] = {{&own_module, ""}};
 static unsigned module_count = 1;
 
-const udmon_node_type_t *module_type(const char *name)
+const struct udmon_node_type *module_type(const char *name)
 {
-    const udmon_node_type_t *const *type;
+    const struct udmon_node_type *const *type;
     unsigned i;
 
     for (i = 0; i < module_count; ++i) {
@@ -62,10 +62,10 @@ const udmon_node_type_t *module_type(const char *name)
     return NULL;
 }
 
-static int module_check(const udmon_module_t *module, const char *file, const char *config,
+static int module_check(const struct udmon_module *module, const char *file, const char *config,
                         int line)
 {
-    const udmon_node_type_t *const *type;
+    const struct udmon_node_type *const *type;
 
     if (module->version != UDMON_MODULE_VERSION) {
         udmon_error("%s:%d: module %s is of version %u, this agent needs %d", config, line, file,
@@ -84,7 +84,7 @@ static int module_check(const udmon_module_t *module, const char *file, const ch
 
 int module_load(const char *file, const char *config, int line)
 {
-    const udmon_module_t *module;
+    const struct udmon_module *module;
     unsigned i;
     void *library;
     int ret;

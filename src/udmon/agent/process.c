@@ -12,29 +12,29 @@
 
 enum { SERIES_MAX = 100000 }; /* of a node: names come from outside */
 
-typedef struct series {
+struct series {
     char *name;
     uint64_t clock_ns; /* of the last sample, or when the window began; see process_clock */
     double value;      /* the last one */
     double min, max, sum;
     uint64_t count;
-} series_t;
+};
 
-typedef struct process {
+struct process {
     void *tree; /* of series, by name */
     size_t series_count;
     uint64_t window_ns;
     double above, below;
-} process_t;
+};
 
 static int series_compare(const void *a, const void *b)
 {
-    return strcmp(((const series_t *)a)->name, ((const series_t *)b)->name);
+    return strcmp(((const struct series *)a)->name, ((const struct series *)b)->name);
 }
 
 static void series_free(void *item)
 {
-    series_t *series = item;
+    struct series *series = item;
 
     free(series->name);
     free(series);
@@ -44,9 +44,9 @@ static void series_free(void *item)
  * Finds or makes the series of a name; *new_p: the series is new. NULL: no memory, or too many
  * series.
  */
-static series_t *process_series(process_t *process, const char *name, int *new_p)
+static struct series *process_series(struct process *process, const char *name, int *new_p)
 {
-    series_t key = {.name = (char *)name}, *series, **found;
+    struct series key = {.name = (char *)name}, *series, **found;
 
     *new_p = 0;
     found = tfind(&key, &process->tree, series_compare);
@@ -71,29 +71,29 @@ static series_t *process_series(process_t *process, const char *name, int *new_p
 }
 
 /* The clock that differences are taken by. */
-static uint64_t process_clock(const udmon_metric_t *metric)
+static uint64_t process_clock(const struct udmon_metric *metric)
 {
     return (metric->clock_ns != 0) ? metric->clock_ns : metric->time_ns;
 }
 
 /* Samples that are made from now on have the times of this sample. */
-static void process_times(samples_t *samples, const udmon_metric_t *metric)
+static void process_times(struct samples *samples, const struct udmon_metric *metric)
 {
     samples->time_ns = metric->time_ns;
     samples->clock_ns = metric->clock_ns;
 }
 
 /* "name{labels}" with a suffix to the name. */
-static void process_add(samples_t *samples, const char *name, const char *suffix, double value)
+static void process_add(struct samples *samples, const char *name, const char *suffix, double value)
 {
     int length = strcspn(name, "{");
 
     samples_add(samples, 0, value, "%.*s%s%s", length, name, suffix, name + length);
 }
 
-static int process_create(udmon_node_t *node, void **state_p)
+static int process_create(struct udmon_node *node, void **state_p)
 {
-    process_t *process = calloc(1, sizeof(*process));
+    struct process *process = calloc(1, sizeof(*process));
     double window;
 
     if (process == NULL) {
@@ -112,19 +112,19 @@ static int process_create(udmon_node_t *node, void **state_p)
 
 static void process_destroy(void *state)
 {
-    process_t *process = state;
+    struct process *process = state;
 
     tdestroy(process->tree, series_free);
     free(process);
 }
 
 /* The growth of a counter per second. After a restart of the counter, one sample is left out. */
-static void rate_receive(udmon_node_t *node, void *state, const udmon_metric_t *metrics,
+static void rate_receive(struct udmon_node *node, void *state, const struct udmon_metric *metrics,
                          size_t count)
 {
-    samples_t *samples = calloc(1, sizeof(*samples));
+    struct samples *samples = calloc(1, sizeof(*samples));
     uint64_t clock_ns;
-    series_t *series;
+    struct series *series;
     size_t i;
     int is_new;
 
@@ -151,7 +151,7 @@ static void rate_receive(udmon_node_t *node, void *state, const udmon_metric_t *
     free(samples);
 }
 
-const udmon_node_type_t process_rate = {
+const struct udmon_node_type process_rate = {
     .name = "rate",
     .create = process_create,
     .destroy = process_destroy,
@@ -159,7 +159,7 @@ const udmon_node_type_t process_rate = {
     .has_output = 1,
 };
 
-static void window_add(series_t *series, double value)
+static void window_add(struct series *series, double value)
 {
     series->min = ((series->count == 0) || (value < series->min)) ? value : series->min;
     series->max = ((series->count == 0) || (value > series->max)) ? value : series->max;
@@ -168,13 +168,13 @@ static void window_add(series_t *series, double value)
 }
 
 /* Minimum, maximum and mean of each window. The first sample of the next window emits them. */
-static void window_receive(udmon_node_t *node, void *state, const udmon_metric_t *metrics,
+static void window_receive(struct udmon_node *node, void *state, const struct udmon_metric *metrics,
                            size_t count)
 {
-    samples_t *samples = calloc(1, sizeof(*samples));
-    process_t *process = state;
+    struct samples *samples = calloc(1, sizeof(*samples));
+    struct process *process = state;
     uint64_t clock_ns;
-    series_t *series;
+    struct series *series;
     size_t i;
     int is_new;
 
@@ -206,7 +206,7 @@ static void window_receive(udmon_node_t *node, void *state, const udmon_metric_t
 
 static const char *const window_options[] = {"window", NULL};
 
-const udmon_node_type_t process_window = {
+const struct udmon_node_type process_window = {
     .name = "window",
     .options = window_options,
     .create = process_create,
@@ -215,7 +215,7 @@ const udmon_node_type_t process_window = {
     .has_output = 1,
 };
 
-static int threshold_create(udmon_node_t *node, void **state_p)
+static int threshold_create(struct udmon_node *node, void **state_p)
 {
     if ((udmon_node_option(node, "above") == NULL) && (udmon_node_option(node, "below") == NULL)) {
         udmon_node_error(node, NULL, "needs an option \"above\" or \"below\"");
@@ -225,10 +225,10 @@ static int threshold_create(udmon_node_t *node, void **state_p)
 }
 
 /* Passes samples above the upper limit or below the lower limit. */
-static void threshold_receive(udmon_node_t *node, void *state, const udmon_metric_t *metrics,
-                              size_t count)
+static void threshold_receive(struct udmon_node *node, void *state,
+                              const struct udmon_metric *metrics, size_t count)
 {
-    const process_t *process = state;
+    const struct process *process = state;
     size_t i;
 
     for (i = 0; i < count; ++i) {
@@ -240,7 +240,7 @@ static void threshold_receive(udmon_node_t *node, void *state, const udmon_metri
 
 static const char *const threshold_options[] = {"above", "below", NULL};
 
-const udmon_node_type_t process_threshold = {
+const struct udmon_node_type process_threshold = {
     .name = "threshold",
     .options = threshold_options,
     .create = threshold_create,

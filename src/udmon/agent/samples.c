@@ -15,13 +15,13 @@
 
 enum { FILE_MAX = 4 << 20 };
 
-static void samples_clear_seen(samples_t *samples, size_t size);
+static void samples_clear_seen(struct samples *samples, size_t size);
 
-samples_t *samples_begin(udmon_node_t *node)
+struct samples *samples_begin(struct udmon_node *node)
 {
-    static samples_t of_loop;
-    samples_t *of_worker = worker_samples();
-    samples_t *samples = (of_worker != NULL) ? of_worker : &of_loop;
+    static struct samples of_loop;
+    struct samples *of_worker = worker_samples();
+    struct samples *samples = (of_worker != NULL) ? of_worker : &of_loop;
 
     samples->node = node;
     samples->time_ns = udmon_time_ns();
@@ -32,7 +32,7 @@ samples_t *samples_begin(udmon_node_t *node)
     return samples;
 }
 
-void node_refuse(udmon_node_t *node, int reason, const char *what)
+void node_refuse(struct udmon_node *node, int reason, const char *what)
 {
     static const char *const reasons[REFUSED_REASONS] = {
         [REFUSED_NAME] = "its name or a label is wrong, or longer than 1023 bytes",
@@ -55,7 +55,7 @@ static uint32_t samples_hash(const char *name, int counter, uint64_t time_ns)
 }
 
 /* The place of a hash, or the free place for it. */
-static uint32_t *samples_place(samples_t *samples, uint32_t hash)
+static uint32_t *samples_place(struct samples *samples, uint32_t hash)
 {
     size_t at = hash % samples->seen_size;
 
@@ -65,16 +65,16 @@ static uint32_t *samples_place(samples_t *samples, uint32_t hash)
     return &samples->seen[at];
 }
 
-static void samples_clear_seen(samples_t *samples, size_t size)
+static void samples_clear_seen(struct samples *samples, size_t size)
 {
     samples->seen_size = size;
     memset(samples->seen, 0, size * sizeof(samples->seen[0]));
 }
 
 /* The table grows with the set, so that small sets touch little memory. */
-static void samples_grow_seen(samples_t *samples)
+static void samples_grow_seen(struct samples *samples)
 {
-    const udmon_metric_t *metric;
+    const struct udmon_metric *metric;
     uint32_t hash;
     size_t i;
 
@@ -88,7 +88,7 @@ static void samples_grow_seen(samples_t *samples)
 }
 
 /* Whether a sample of the series with the same time is in the set; else the series is entered. */
-static int samples_known(samples_t *samples, const char *name, int counter)
+static int samples_known(struct samples *samples, const char *name, int counter)
 {
     uint32_t hash = samples_hash(name, counter, samples->time_ns), *place;
     size_t i;
@@ -111,9 +111,9 @@ static int samples_known(samples_t *samples, const char *name, int counter)
     return 0;
 }
 
-void samples_add(samples_t *samples, int counter, double value, const char *format, ...)
+void samples_add(struct samples *samples, int counter, double value, const char *format, ...)
 {
-    udmon_metric_t *metric;
+    struct udmon_metric *metric;
     va_list args;
     char *name;
     int length;
@@ -144,7 +144,7 @@ void samples_add(samples_t *samples, int counter, double value, const char *form
     metric->counter = counter;
 }
 
-void samples_end(samples_t *samples)
+void samples_end(struct samples *samples)
 {
     udmon_node_emit(samples->node, samples->metrics, samples->count);
 }
@@ -199,8 +199,9 @@ char *samples_load(const char *path)
     return text;
 }
 
-int samples_read_lines(samples_t *samples, const char *path,
-                       void (*each)(samples_t *samples, const char *line, void *arg), void *arg)
+int samples_read_lines(struct samples *samples, const char *path,
+                       void (*each)(struct samples *samples, const char *line, void *arg),
+                       void *arg)
 {
     FILE *file = samples_open(path);
     char line[512];

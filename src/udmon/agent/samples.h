@@ -17,25 +17,25 @@ enum {
     REFUSED_REASONS
 };
 
-typedef struct samples {
-    udmon_node_t *node;
-    uint64_t time_ns, clock_ns; /* since 1970; monotonic, as in udmon_metric_t */
+struct samples {
+    struct udmon_node *node;
+    uint64_t time_ns, clock_ns; /* since 1970; monotonic, as in struct udmon_metric */
     size_t count;
     size_t added;                /* since samples_begin */
     size_t seen_size;            /* of the part of `seen` that is used */
     uint32_t seen[SAMPLES_SEEN]; /* hashes of the names of this set, an open table; 0: free */
-    udmon_metric_t metrics[SAMPLES_MAX];
+    struct udmon_metric metrics[SAMPLES_MAX];
     char names[SAMPLES_MAX][UDMON_METRIC_NAME_MAX + 1];
-} samples_t;
+};
 
 /* Begins the sample set of the calling thread. The loop and each worker have a set. */
-samples_t *samples_begin(udmon_node_t *node);
+struct samples *samples_begin(struct udmon_node *node);
 /* `format` makes the name. A full set is emitted, and a new set begins. */
-void samples_add(samples_t *samples, int counter, double value, const char *format, ...)
+void samples_add(struct samples *samples, int counter, double value, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
-void samples_end(samples_t *samples);
+void samples_end(struct samples *samples);
 /* Counts a refused sample, by a REFUSED_ reason. The log names the first one. */
-void node_refuse(udmon_node_t *node, int reason, const char *what);
+void node_refuse(struct udmon_node *node, int reason, const char *what);
 
 /* Copies text to a label's value, with escapes; invalid characters become '_'. */
 void samples_label(char *label, size_t size, const char *text);
@@ -48,8 +48,9 @@ char *samples_load(const char *path);
  * Call `each` for the lines of a file, with the newline; parts of a line that is longer than 511
  * bytes count as lines. False if it cannot be read.
  */
-int samples_read_lines(samples_t *samples, const char *path,
-                       void (*each)(samples_t *samples, const char *line, void *arg), void *arg);
+int samples_read_lines(struct samples *samples, const char *path,
+                       void (*each)(struct samples *samples, const char *line, void *arg),
+                       void *arg);
 
 /* Reads a file of the kernel that consists of a number; -ENOENT: the file is absent or not
  * readable. */

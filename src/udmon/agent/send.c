@@ -12,16 +12,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct sender {
+struct sender {
     LIST_ENTRY(sender) list;
     char name[GRAPH_NAME_MAX]; /* of the node */
-    udmon_client_t *client;
-    udmon_source_t source;
+    struct udmon_client *client;
+    struct udmon_source source;
     char server[600]; /* or several */
     int number;       /* index of the present or last collector; -1: never connected */
     uint64_t dropped; /* samples that a full queue has dropped, as in the log */
-    udmon_log_limit_t lost, unqueued, full; /* lines that would come again and again */
-} sender_t;
+    struct udmon_log_limit lost, unqueued, full; /* lines that would come again and again */
+};
 
 static LIST_HEAD(, sender) senders = LIST_HEAD_INITIALIZER(senders);
 
@@ -32,7 +32,7 @@ static const char *const send_options[] = {"server", "secret", "source", "datagr
 /*
  * Logs the collector of the samples from now on. A change of the collector is logged as a warning.
  */
-static void send_connected(sender_t *sender, const char *transport)
+static void send_connected(struct sender *sender, const char *transport)
 {
     const char *address;
     int number = udmon_client_server(sender->client, &address);
@@ -44,9 +44,9 @@ static void send_connected(sender_t *sender, const char *transport)
     udmon_info("connected to %s over %s", address, transport);
 }
 
-static void send_state(void *arg, udmon_client_state_t state, const char *reason)
+static void send_state(void *arg, enum udmon_client_state state, const char *reason)
 {
-    sender_t *sender = arg;
+    struct sender *sender = arg;
 
     if (state == UDMON_CONNECTED) {
         send_connected(sender, reason);
@@ -55,13 +55,13 @@ static void send_state(void *arg, udmon_client_state_t state, const char *reason
     }
 }
 
-static void send_ready(udmon_source_t *source, uint32_t events)
+static void send_ready(struct udmon_source *source, uint32_t events)
 {
     (void)events;
-    udmon_client_process(((sender_t *)source->arg)->client);
+    udmon_client_process(((struct sender *)source->arg)->client);
 }
 
-static int send_read_options(udmon_node_t *node, udmon_options_t *options)
+static int send_read_options(struct udmon_node *node, struct udmon_options *options)
 {
     double datagram, flush, queue, back;
 
@@ -85,12 +85,12 @@ static int send_read_options(udmon_node_t *node, udmon_options_t *options)
     return 0;
 }
 
-static int send_create(udmon_node_t *node, void **state_p)
+static int send_create(struct udmon_node *node, void **state_p)
 {
-    udmon_client_callbacks_t callbacks = {.state = send_state};
+    struct udmon_client_callbacks callbacks = {.state = send_state};
     const char *server = udmon_node_option(node, "server");
-    udmon_options_t options;
-    sender_t *sender;
+    struct udmon_options options;
+    struct sender *sender;
     int ret;
 
     if (server == NULL) {
@@ -130,8 +130,8 @@ static int send_create(udmon_node_t *node, void **state_p)
 
 static void send_destroy(void *state)
 {
-    sender_t *sender = state;
-    udmon_stats_t stats;
+    struct sender *sender = state;
+    struct udmon_stats stats;
 
     udmon_client_stats(sender->client, &stats);
     udmon_info("%s: %llu samples in all, %llu sent, %llu dropped here, %llu waiting",
@@ -144,9 +144,9 @@ static void send_destroy(void *state)
 }
 
 /* The queue drops the oldest samples to make room. */
-static void send_tell_dropped(sender_t *sender)
+static void send_tell_dropped(struct sender *sender)
 {
-    udmon_stats_t stats;
+    struct udmon_stats stats;
 
     udmon_client_stats(sender->client, &stats);
     if (stats.dropped > sender->dropped) {
@@ -158,11 +158,11 @@ static void send_tell_dropped(sender_t *sender)
     }
 }
 
-static void send_receive(udmon_node_t *node, void *state, const udmon_metric_t *metrics,
+static void send_receive(struct udmon_node *node, void *state, const struct udmon_metric *metrics,
                          size_t count)
 {
     uint8_t record[UDMON_METRIC_RECORD_MAX];
-    sender_t *sender = state;
+    struct sender *sender = state;
     int length;
     size_t i;
 
@@ -182,7 +182,7 @@ static void send_receive(udmon_node_t *node, void *state, const udmon_metric_t *
     send_tell_dropped(sender);
 }
 
-const udmon_node_type_t node_send = {
+const struct udmon_node_type node_send = {
     .name = "send",
     .options = send_options,
     .create = send_create,
@@ -192,10 +192,10 @@ const udmon_node_type_t node_send = {
 
 /* The sensor "agent" */
 
-static void agent_sender(samples_t *samples, const sender_t *sender)
+static void agent_sender(struct samples *samples, const struct sender *sender)
 {
     const char *address;
-    udmon_stats_t stats;
+    struct udmon_stats stats;
     int number = udmon_client_server(sender->client, &address);
 
     udmon_client_stats(sender->client, &stats);
@@ -218,7 +218,7 @@ static void agent_sender(samples_t *samples, const sender_t *sender)
     }
 }
 
-static void agent_refused(samples_t *samples, const udmon_node_t *node)
+static void agent_refused(struct samples *samples, const struct udmon_node *node)
 {
     static const char *const reasons[REFUSED_REASONS] = {
         [REFUSED_NAME] = "name", [REFUSED_DUPLICATE] = "duplicate", [REFUSED_LINE] = "line"};
@@ -237,7 +237,7 @@ static void agent_refused(samples_t *samples, const udmon_node_t *node)
     }
 }
 
-static void agent_worker(samples_t *samples, const udmon_node_t *node)
+static void agent_worker(struct samples *samples, const struct udmon_node *node)
 {
     char name[GRAPH_NAME_MAX];
 
@@ -248,11 +248,11 @@ static void agent_worker(samples_t *samples, const udmon_node_t *node)
                 "udmon_agent_sensor_ticks_skipped{sensor=\"%s\"}", name);
 }
 
-static void agent_tick(udmon_node_t *node, void *state)
+static void agent_tick(struct udmon_node *node, void *state)
 {
-    samples_t *samples = samples_begin(node);
-    const sender_t *sender;
-    const udmon_node_t *each;
+    struct samples *samples = samples_begin(node);
+    const struct sender *sender;
+    const struct udmon_node *each;
 
     (void)state;
     LIST_FOREACH(sender, &senders, list) {
@@ -267,9 +267,9 @@ static void agent_tick(udmon_node_t *node, void *state)
     samples_end(samples);
 }
 
-const udmon_node_type_t sensor_agent = {.name = "agent", .tick = agent_tick, .has_output = 1};
+const struct udmon_node_type sensor_agent = {.name = "agent", .tick = agent_tick, .has_output = 1};
 
-static void print_receive(udmon_node_t *node, void *state, const udmon_metric_t *metrics,
+static void print_receive(struct udmon_node *node, void *state, const struct udmon_metric *metrics,
                           size_t count)
 {
     size_t i;
@@ -283,4 +283,4 @@ static void print_receive(udmon_node_t *node, void *state, const udmon_metric_t 
     fflush(stdout);
 }
 
-const udmon_node_type_t node_print = {.name = "print", .receive = print_receive};
+const struct udmon_node_type node_print = {.name = "print", .receive = print_receive};

@@ -44,20 +44,20 @@ enum {
     SOCKET_BYTES = 4 << 20
 };
 
-typedef struct collectd {
+struct collectd {
     int fd;
     char *types; /* contents of types.db, or NULL */
-    udmon_log_limit_t wrong;
-} collectd_t;
+    struct udmon_log_limit wrong;
+};
 
 /* The values of the parts of a datagram so far. */
-typedef struct value_list {
+struct value_list {
     char plugin[STRING_MAX], plugin_instance[2 * STRING_MAX], type[STRING_MAX],
         type_instance[2 * STRING_MAX];
     char
         plugin_was[2 * STRING_MAX]; /* the plug-in's own name, if it cannot be part of a metric's */
     uint64_t time_ns;
-} value_list_t;
+};
 
 static const char *const collectd_options[] = {"listen", "types", NULL};
 
@@ -150,8 +150,9 @@ static int value_read(int kind, const unsigned char *bytes, double *value_p)
     }
 }
 
-static void value_add(const collectd_t *collectd, samples_t *samples, const value_list_t *list,
-                      const unsigned char *kinds, unsigned index, unsigned count)
+static void value_add(const struct collectd *collectd, struct samples *samples,
+                      const struct value_list *list, const unsigned char *kinds, unsigned index,
+                      unsigned count)
 {
     char source[STRING_MAX + 2], labels[600] = "";
     int same = !strcmp(list->plugin, list->type), used = 0;
@@ -177,8 +178,8 @@ static void value_add(const collectd_t *collectd, samples_t *samples, const valu
                 (labels[0] != '\0') ? "{" : "", labels, (labels[0] != '\0') ? "}" : "");
 }
 
-static int part_values(const collectd_t *collectd, samples_t *samples, const value_list_t *list,
-                       const unsigned char *bytes, size_t length)
+static int part_values(const struct collectd *collectd, struct samples *samples,
+                       const struct value_list *list, const unsigned char *bytes, size_t length)
 {
     unsigned i, count = (length >= 2) ? ((bytes[0] << 8) | bytes[1]) : 0;
     uint64_t time_ns = samples->time_ns, clock_ns = samples->clock_ns;
@@ -199,8 +200,9 @@ static int part_values(const collectd_t *collectd, samples_t *samples, const val
     return 0;
 }
 
-static int part_read(const collectd_t *collectd, samples_t *samples, value_list_t *list,
-                     unsigned type, const unsigned char *bytes, size_t length)
+static int part_read(const struct collectd *collectd, struct samples *samples,
+                     struct value_list *list, unsigned type, const unsigned char *bytes,
+                     size_t length)
 {
     switch (type) {
     case PART_TIME:
@@ -230,10 +232,10 @@ static int part_read(const collectd_t *collectd, samples_t *samples, value_list_
     }
 }
 
-static int datagram_read(const collectd_t *collectd, samples_t *samples, const unsigned char *bytes,
-                         size_t length)
+static int datagram_read(const struct collectd *collectd, struct samples *samples,
+                         const unsigned char *bytes, size_t length)
 {
-    value_list_t list = {0};
+    struct value_list list = {0};
     size_t part;
 
     for (; length > 0; bytes += part, length -= part) {
@@ -247,11 +249,11 @@ static int datagram_read(const collectd_t *collectd, samples_t *samples, const u
     return 0;
 }
 
-static void collectd_tick(udmon_node_t *node, void *state)
+static void collectd_tick(struct udmon_node *node, void *state)
 {
     static unsigned char bytes[DATAGRAM_MAX];
-    samples_t *samples = samples_begin(node);
-    collectd_t *collectd = state;
+    struct samples *samples = samples_begin(node);
+    struct collectd *collectd = state;
     ssize_t length;
     int i;
 
@@ -270,10 +272,10 @@ static void collectd_tick(udmon_node_t *node, void *state)
 }
 
 /* A socket that only this host can send to. */
-static int collectd_listen(udmon_node_t *node, const char *address, int *fd_p)
+static int collectd_listen(struct udmon_node *node, const char *address, int *fd_p)
 {
     const int bytes = SOCKET_BYTES;
-    udmon_endpoint_t endpoint;
+    struct udmon_endpoint endpoint;
     int ret;
 
     ret = udmon_endpoint_parse(address, 1, &endpoint);
@@ -303,7 +305,7 @@ static int collectd_listen(udmon_node_t *node, const char *address, int *fd_p)
 }
 
 /* Without the default file, sources have numbers. A file that an option names must exist. */
-static int collectd_types(udmon_node_t *node, char **types_p)
+static int collectd_types(struct udmon_node *node, char **types_p)
 {
     const char *path = udmon_node_option(node, "types");
 
@@ -317,17 +319,17 @@ static int collectd_types(udmon_node_t *node, char **types_p)
 
 static void collectd_destroy(void *state)
 {
-    collectd_t *collectd = state;
+    struct collectd *collectd = state;
 
     close(collectd->fd);
     free(collectd->types);
     free(collectd);
 }
 
-static int collectd_create(udmon_node_t *node, void **state_p)
+static int collectd_create(struct udmon_node *node, void **state_p)
 {
     const char *address = udmon_node_option(node, "listen");
-    collectd_t *collectd = calloc(1, sizeof(*collectd));
+    struct collectd *collectd = calloc(1, sizeof(*collectd));
     int ret;
 
     if (collectd == NULL) {
@@ -346,7 +348,7 @@ static int collectd_create(udmon_node_t *node, void **state_p)
     return 0;
 }
 
-const udmon_node_type_t sensor_collectd = {
+const struct udmon_node_type sensor_collectd = {
     .name = "collectd",
     .options = collectd_options,
     .create = collectd_create,

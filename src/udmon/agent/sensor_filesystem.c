@@ -26,31 +26,31 @@
 
 enum { FILESYSTEM_WAIT_MS = 1000, MOUNTS_MAX = 256, FIELD_MAX = 256, STUCK_MAX = 8 };
 
-typedef struct mount {
+struct mount {
     char device[FIELD_MAX], type[64], point[FIELD_MAX], root[FIELD_MAX];
     dev_t number;
     int readonly;
     int failed; /* no answer, or an error */
     struct statvfs stat;
-} mount_t;
+};
 
 /* The questions of one tick, shared by the sensor and the thread that asks. */
-typedef struct asking {
+struct asking {
     pthread_mutex_t
         lock; /* of all fields below but `mounts`: the thread writes mounts[next], the sensor reads those before */
     pthread_cond_t changed;
     unsigned refs;
-    size_t next, count;   /* the mount that is asked for now, while there are more */
-    int left;             /* the sensor waits no longer: the thread ends after its answer */
-    const mount_t *stuck; /* the mount that the sensor has given up on; the sensor's own */
-    mount_t mounts[MOUNTS_MAX];
-} asking_t;
+    size_t next, count;        /* the mount that is asked for now, while there are more */
+    int left;                  /* the sensor waits no longer: the thread ends after its answer */
+    const struct mount *stuck; /* the mount that the sensor has given up on; the sensor's own */
+    struct mount mounts[MOUNTS_MAX];
+};
 
-typedef struct filesystem {
+struct filesystem {
     int network;
-    asking_t *stuck[STUCK_MAX]; /* each has a mount that does not answer */
+    struct asking *stuck[STUCK_MAX]; /* each has a mount that does not answer */
     size_t stuck_count;
-} filesystem_t;
+};
 
 static const char *const filesystem_options[] = {"network", "mounts", NULL};
 
@@ -64,7 +64,7 @@ static int word_in(const char *word, const char *const *words)
     return 0;
 }
 
-static int mount_of_network(const mount_t *mount)
+static int mount_of_network(const struct mount *mount)
 {
     static const char *const types[] = {"9p",        "afs",   "beegfs", "ceph",  "cifs",     "fuse",
                                         "glusterfs", "gpfs",  "lustre", "ncpfs", "nfs",      "nfs4",
@@ -96,7 +96,7 @@ static int options_readonly(const char *options)
 }
 
 /* A line of mountinfo, see proc(5). */
-static int mount_parse(const char *line, mount_t *mount)
+static int mount_parse(const char *line, struct mount *mount)
 {
     char options[FIELD_MAX], super[FIELD_MAX] = "";
     const char *rest = strstr(line, " - ");
@@ -117,10 +117,10 @@ static int mount_parse(const char *line, mount_t *mount)
     return 0;
 }
 
-static int mount_wanted(const filesystem_t *filesystem, const asking_t *asking,
-                        const mount_t *mount)
+static int mount_wanted(const struct filesystem *filesystem, const struct asking *asking,
+                        const struct mount *mount)
 {
-    const mount_t *other;
+    const struct mount *other;
 
     if (!strcmp(mount->type, "autofs") || (mount_of_network(mount) && !filesystem->network) ||
         ((mount->device[0] != '/') && !mount_of_network(mount) && strcmp(mount->point, "/"))) {
@@ -135,7 +135,8 @@ static int mount_wanted(const filesystem_t *filesystem, const asking_t *asking,
     return 1;
 }
 
-static void mounts_read(const filesystem_t *filesystem, const char *path, asking_t *asking)
+static void mounts_read(const struct filesystem *filesystem, const char *path,
+                        struct asking *asking)
 {
     FILE *file = fopen((path != NULL) ? path : "/proc/1/mountinfo", "re");
     char line[4096];
@@ -145,7 +146,7 @@ static void mounts_read(const filesystem_t *filesystem, const char *path, asking
         return;
     }
     while ((fgets(line, sizeof(line), file) != NULL) && (asking->count < MOUNTS_MAX)) {
-        mount_t *mount = &asking->mounts[asking->count];
+        struct mount *mount = &asking->mounts[asking->count];
 
         if ((mount_parse(line, mount) == 0) && mount_wanted(filesystem, asking, mount)) {
             ++asking->count;
@@ -154,7 +155,7 @@ static void mounts_read(const filesystem_t *filesystem, const char *path, asking
     fclose(file);
 }
 
-static void asking_put(asking_t *asking)
+static void asking_put(struct asking *asking)
 {
     unsigned refs;
 
@@ -168,9 +169,9 @@ static void asking_put(asking_t *asking)
     }
 }
 
-static asking_t *asking_new(void)
+static struct asking *asking_new(void)
 {
-    asking_t *asking = calloc(1, sizeof(*asking));
+    struct asking *asking = calloc(1, sizeof(*asking));
 
     if (asking != NULL) {
         pthread_mutex_init(&asking->lock, NULL);
@@ -181,7 +182,7 @@ static asking_t *asking_new(void)
 }
 
 /* Another file system may be mounted there in the agent's own namespace. */
-static void mount_ask(mount_t *mount)
+static void mount_ask(struct mount *mount)
 {
     struct stat status;
 
@@ -192,7 +193,7 @@ static void mount_ask(mount_t *mount)
 
 static void *asking_run(void *arg)
 {
-    asking_t *asking = arg;
+    struct asking *asking = arg;
     int more;
 
     do {
@@ -208,7 +209,7 @@ static void *asking_run(void *arg)
 }
 
 /* Wait for the answers; returns the number of mounts that have answered before the wait was over. */
-static size_t asking_wait(asking_t *asking)
+static size_t asking_wait(struct asking *asking)
 {
     struct timespec until;
     size_t answered;
@@ -230,7 +231,7 @@ static size_t asking_wait(asking_t *asking)
     return answered;
 }
 
-static void mount_emit(samples_t *samples, const mount_t *mount)
+static void mount_emit(struct samples *samples, const struct mount *mount)
 {
     const struct statvfs *stat = &mount->stat;
     char device[FIELD_MAX], point[FIELD_MAX];
@@ -258,13 +259,13 @@ static void mount_emit(samples_t *samples, const mount_t *mount)
 }
 
 /* Drop the mounts that have answered. Returns whether `mount` has still not answered. */
-static int filesystem_stuck(filesystem_t *filesystem, const mount_t *mount)
+static int filesystem_stuck(struct filesystem *filesystem, const struct mount *mount)
 {
     size_t i, kept = 0;
     int found = 0;
 
     for (i = 0; i < filesystem->stuck_count; ++i) {
-        asking_t *asking = filesystem->stuck[i];
+        struct asking *asking = filesystem->stuck[i];
         int answered;
 
         pthread_mutex_lock(&asking->lock);
@@ -284,9 +285,9 @@ static int filesystem_stuck(filesystem_t *filesystem, const mount_t *mount)
 }
 
 /* Queries `count` mounts. Returns the structure for the remaining mounts, or NULL. */
-static asking_t *filesystem_ask(filesystem_t *filesystem, asking_t *asking)
+static struct asking *filesystem_ask(struct filesystem *filesystem, struct asking *asking)
 {
-    asking_t *rest = NULL;
+    struct asking *rest = NULL;
     size_t answered = 0;
     pthread_t thread;
 
@@ -314,12 +315,12 @@ static asking_t *filesystem_ask(filesystem_t *filesystem, asking_t *asking)
     return rest;
 }
 
-static void filesystem_tick(udmon_node_t *node, void *state)
+static void filesystem_tick(struct udmon_node *node, void *state)
 {
-    filesystem_t *filesystem = state;
-    asking_t *asking = asking_new(), *rest;
-    mount_t *all;
-    samples_t *samples;
+    struct filesystem *filesystem = state;
+    struct asking *asking = asking_new(), *rest;
+    struct mount *all;
+    struct samples *samples;
     size_t i, count, total, done = 0;
 
     if (asking == NULL) {
@@ -360,7 +361,7 @@ static void filesystem_tick(udmon_node_t *node, void *state)
 
 static void filesystem_destroy(void *state)
 {
-    filesystem_t *filesystem = state;
+    struct filesystem *filesystem = state;
     size_t i;
 
     for (i = 0; i < filesystem->stuck_count; ++i) {
@@ -369,10 +370,10 @@ static void filesystem_destroy(void *state)
     free(filesystem);
 }
 
-static int filesystem_create(udmon_node_t *node, void **state_p)
+static int filesystem_create(struct udmon_node *node, void **state_p)
 {
     const char *network = udmon_node_option(node, "network");
-    filesystem_t *filesystem;
+    struct filesystem *filesystem;
 
     if ((network != NULL) && strcmp(network, "yes") && strcmp(network, "no")) {
         udmon_node_error(node, "network", "'%s' is neither yes nor no", network);
@@ -387,7 +388,7 @@ static int filesystem_create(udmon_node_t *node, void **state_p)
     return 0;
 }
 
-const udmon_node_type_t sensor_filesystem = {
+const struct udmon_node_type sensor_filesystem = {
     .name = "filesystem",
     .options = filesystem_options,
     .create = filesystem_create,

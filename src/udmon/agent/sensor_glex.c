@@ -20,7 +20,7 @@ static int glex_is_gauge(const char *name)
 
 static bool glex_endpoint(const struct glex_inspect_ep *ep, void *arg)
 {
-    samples_t *samples = arg;
+    struct samples *samples = arg;
     const char *name;
     uint64_t value;
     char labels[160], command[sizeof(ep->command)];
@@ -43,16 +43,16 @@ static bool glex_endpoint(const struct glex_inspect_ep *ep, void *arg)
 }
 
 /* The state: whether the last try failed. */
-static int glex_create(udmon_node_t *node, void **state_p)
+static int glex_create(struct udmon_node *node, void **state_p)
 {
     (void)node;
     *state_p = calloc(1, sizeof(int));
     return (*state_p != NULL) ? 0 : -ENOMEM;
 }
 
-static void glex_tick(udmon_node_t *node, void *state)
+static void glex_tick(struct udmon_node *node, void *state)
 {
-    samples_t *samples = samples_begin(node);
+    struct samples *samples = samples_begin(node);
     int *failed = state, fails = glex_inspect_endpoints(glex_endpoint, samples) != GLEX_SUCCESS;
 
     if (fails && !*failed) { /* not at every tick */
@@ -63,5 +63,5 @@ static void glex_tick(udmon_node_t *node, void *state)
     samples_end(samples);
 }
 
-const udmon_node_type_t sensor_glex = {
+const struct udmon_node_type sensor_glex = {
     .name = "glex", .create = glex_create, .destroy = free, .tick = glex_tick, .has_output = 1};

@@ -72,7 +72,7 @@ static void hwmon_chip(const char *dir, char *chip, size_t size)
     }
 }
 
-static void hwmon_read(samples_t *samples, const char *path)
+static void hwmon_read(struct samples *samples, const char *path)
 {
     static const struct {
         const char *kind, *name;
@@ -99,10 +99,10 @@ static void hwmon_read(samples_t *samples, const char *path)
     }
 }
 
-static void hwmon_tick(udmon_node_t *node, void *state)
+static void hwmon_tick(struct udmon_node *node, void *state)
 {
     const char *root = udmon_node_option(node, "root");
-    samples_t *samples = samples_begin(node);
+    struct samples *samples = samples_begin(node);
     char pattern[PATH_MAX];
     glob_t found;
     size_t i;
@@ -119,7 +119,7 @@ static void hwmon_tick(udmon_node_t *node, void *state)
     samples_end(samples);
 }
 
-const udmon_node_type_t sensor_hwmon = {
+const struct udmon_node_type sensor_hwmon = {
     .name = "hwmon",
     .options = hwmon_options,
     .tick = hwmon_tick,

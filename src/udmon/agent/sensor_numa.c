@@ -12,15 +12,15 @@
 #include <string.h>
 
 /* Of the node that is read. */
-typedef struct numa {
+struct numa {
     unsigned number;
     int kernel_names;
-} numa_t;
+};
 
 static const char *const numa_options[] = {"root", "names", NULL};
 
 /* "Node 0 MemTotal:  1024 kB" */
-static void numa_memory(samples_t *samples, const char *line, void *arg)
+static void numa_memory(struct samples *samples, const char *line, void *arg)
 {
     static const struct {
         const char *field, *name;
@@ -28,7 +28,7 @@ static void numa_memory(samples_t *samples, const char *line, void *arg)
         {"MemTotal", "total"},       {"MemFree", "free"}, {"MemUsed", "used"},
         {"FilePages", "file_pages"}, {"Dirty", "dirty"},  {"AnonPages", "anonymous"},
     };
-    const numa_t *numa = arg;
+    const struct numa *numa = arg;
     unsigned long long kilobytes;
     char field[64];
     size_t i;
@@ -46,22 +46,22 @@ static void numa_memory(samples_t *samples, const char *line, void *arg)
 }
 
 /* "numa_hit 123", a counter of pages */
-static void numa_pages(samples_t *samples, const char *line, void *arg)
+static void numa_pages(struct samples *samples, const char *line, void *arg)
 {
     unsigned long long pages;
     char name[64];
 
     if (sscanf(line, "%63s %llu", name, &pages) == 2) {
         samples_add(samples, 1, pages, "node_memory_numa_%s{node=\"%u\"}", name,
-                    ((const numa_t *)arg)->number);
+                    ((const struct numa *)arg)->number);
     }
 }
 
-static void numa_tick(udmon_node_t *node, void *state)
+static void numa_tick(struct udmon_node *node, void *state)
 {
     const char *root = udmon_node_option(node, "root");
-    samples_t *samples = samples_begin(node);
-    numa_t numa = {.kernel_names = sensor_kernel_names(node)};
+    struct samples *samples = samples_begin(node);
+    struct numa numa = {.kernel_names = sensor_kernel_names(node)};
     char path[PATH_MAX];
     glob_t found;
     size_t i;
@@ -82,7 +82,7 @@ static void numa_tick(udmon_node_t *node, void *state)
     samples_end(samples);
 }
 
-const udmon_node_type_t sensor_numa = {
+const struct udmon_node_type sensor_numa = {
     .name = "numa",
     .options = numa_options,
     .create = sensor_check_names,

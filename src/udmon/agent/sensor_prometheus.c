@@ -12,11 +12,11 @@
 
 enum { SCRAPE_MAX = 16 << 20 };
 
-typedef struct scrape {
+struct scrape {
     char url[400];
     long timeout_ms;
-    udmon_log_limit_t failed, wrong;
-} scrape_t;
+    struct udmon_log_limit failed, wrong;
+};
 
 static const char *const scrape_options[] = {"url", "timeout", NULL};
 
@@ -26,7 +26,7 @@ static size_t scrape_add(char *data, size_t size, size_t count, void *answer)
 }
 
 /* The text of the endpoint, of the caller's; NULL with the reason in `error`. */
-static char *scrape_get(const scrape_t *scrape, char *error, size_t size)
+static char *scrape_get(const struct scrape *scrape, char *error, size_t size)
 {
     char *text = NULL;
     size_t length;
@@ -61,11 +61,11 @@ static char *scrape_get(const scrape_t *scrape, char *error, size_t size)
     return NULL;
 }
 
-static void scrape_tick(udmon_node_t *node, void *state)
+static void scrape_tick(struct udmon_node *node, void *state)
 {
-    scrape_t *scrape = state;
-    exposition_result_t result = {0};
-    samples_t *samples;
+    struct scrape *scrape = state;
+    struct exposition_result result = {0};
+    struct samples *samples;
     char label[GRAPH_NAME_MAX], error[200], *text = scrape_get(scrape, error, sizeof(error));
 
     if (text == NULL) {
@@ -87,10 +87,10 @@ static void scrape_tick(udmon_node_t *node, void *state)
     }
 }
 
-static int scrape_create(udmon_node_t *node, void **state_p)
+static int scrape_create(struct udmon_node *node, void **state_p)
 {
     const char *url = udmon_node_option(node, "url");
-    scrape_t *scrape;
+    struct scrape *scrape;
     double timeout;
 
     if ((url == NULL) || strncmp(url, "http", 4) || (strlen(url) >= sizeof(scrape->url))) {
@@ -112,7 +112,7 @@ static int scrape_create(udmon_node_t *node, void **state_p)
     return 0;
 }
 
-const udmon_node_type_t sensor_prometheus = {
+const struct udmon_node_type sensor_prometheus = {
     .name = "prometheus",
     .options = scrape_options,
     .create = scrape_create,

@@ -61,7 +61,7 @@ static void rdma_port_name(const char *file_name, char *name, size_t size)
     }
 }
 
-static void rdma_hw_counter(samples_t *samples, const char *path, const char *labels)
+static void rdma_hw_counter(struct samples *samples, const char *path, const char *labels)
 {
     char name[64];
     double value;
@@ -75,7 +75,7 @@ static void rdma_hw_counter(samples_t *samples, const char *path, const char *la
     }
 }
 
-static void rdma_port_counter(samples_t *samples, const char *path, const char *labels)
+static void rdma_port_counter(struct samples *samples, const char *path, const char *labels)
 {
     char name[64];
     double value;
@@ -89,7 +89,7 @@ static void rdma_port_counter(samples_t *samples, const char *path, const char *
 }
 
 /* "4: ACTIVE", "100 Gb/sec (4X EDR)": the number counts. */
-static void rdma_state(samples_t *samples, const char *path, const char *labels)
+static void rdma_state(struct samples *samples, const char *path, const char *labels)
 {
     static const struct {
         const char *file, *name;
@@ -112,8 +112,8 @@ static void rdma_state(samples_t *samples, const char *path, const char *labels)
 }
 
 /* Reads files below `root`, with the labels of their device and, if any, of their port. */
-static void rdma_files(samples_t *samples, const char *root, const char *pattern,
-                       void (*each)(samples_t *samples, const char *path, const char *labels))
+static void rdma_files(struct samples *samples, const char *root, const char *pattern,
+                       void (*each)(struct samples *samples, const char *path, const char *labels))
 {
     char path[PATH_MAX], device[64], port[8], labels[100];
     glob_t found;
@@ -133,10 +133,10 @@ static void rdma_files(samples_t *samples, const char *root, const char *pattern
     globfree(&found);
 }
 
-static void rdma_tick(udmon_node_t *node, void *state)
+static void rdma_tick(struct udmon_node *node, void *state)
 {
     const char *root = udmon_node_option(node, "root");
-    samples_t *samples = samples_begin(node);
+    struct samples *samples = samples_begin(node);
 
     (void)state;
     root = (root != NULL) ? root : "/sys/class/infiniband";
@@ -147,7 +147,7 @@ static void rdma_tick(udmon_node_t *node, void *state)
     samples_end(samples);
 }
 
-const udmon_node_type_t sensor_rdma = {
+const struct udmon_node_type sensor_rdma = {
     .name = "rdma",
     .options = rdma_options,
     .tick = rdma_tick,

@@ -29,21 +29,21 @@
 enum { JOB_ID_MAX = 32, ANSWER_MAX = 65536, JOBS_ASKED_MAX = 512 };
 #define ANSWER_NS UINT64_C(10000000000)
 
-typedef struct job {
+struct job {
     LIST_ENTRY(job) list;
     char id[JOB_ID_MAX];
     char labels[160]; /* "" until they are known */
     int asked, seen;  /* squeue has been asked for this job; the job exists in this tick */
-} job_t;
+};
 
-typedef struct slurm {
+struct slurm {
     LIST_HEAD(, job) jobs;
     pid_t squeue; /* running, or 0 */
     uint64_t asked_ns;
     int output; /* of squeue; does not block */
     char answer[ANSWER_MAX];
     size_t length;
-} slurm_t;
+};
 
 extern char **environ;
 
@@ -70,7 +70,7 @@ static double slurm_field(const char *dir, const char *file_name, const char *wo
 
 /* ---- users and partitions -------------------------------------------------------------------- */
 
-static void job_label(job_t *job, const char *user, const char *partition)
+static void job_label(struct job *job, const char *user, const char *partition)
 {
     char clean_user[48], clean_partition[48];
 
@@ -125,10 +125,10 @@ static void job_owner(const char *dir, char *user, size_t size)
 }
 
 /* Lines "ID USER PARTITION" of jobs that have been asked for. */
-static void slurm_answered(slurm_t *slurm)
+static void slurm_answered(struct slurm *slurm)
 {
     char id[JOB_ID_MAX], user[64], partition[64], *line, *rest = slurm->answer;
-    job_t *job;
+    struct job *job;
 
     slurm->answer[slurm->length] = '\0';
     while ((line = strsep(&rest, "\n")) != NULL) {
@@ -144,7 +144,7 @@ static void slurm_answered(slurm_t *slurm)
 }
 
 /* squeue has closed its output, or takes too long: it is not needed any more. */
-static void slurm_end_squeue(slurm_t *slurm)
+static void slurm_end_squeue(struct slurm *slurm)
 {
     kill(slurm->squeue, SIGKILL);
     waitpid(slurm->squeue, NULL, 0);
@@ -152,7 +152,7 @@ static void slurm_end_squeue(slurm_t *slurm)
     close(slurm->output);
 }
 
-static void slurm_listen(slurm_t *slurm)
+static void slurm_listen(struct slurm *slurm)
 {
     ssize_t length;
 
@@ -167,7 +167,7 @@ static void slurm_listen(slurm_t *slurm)
     }
 }
 
-static int slurm_spawn(slurm_t *slurm, const char *program, char *ids)
+static int slurm_spawn(struct slurm *slurm, const char *program, char *ids)
 {
     char *const arguments[] = {(char *)program, "-h", "-o", "%A %u %P", "-j", ids, NULL};
     posix_spawn_file_actions_t actions;
@@ -200,13 +200,13 @@ static int slurm_spawn(slurm_t *slurm, const char *program, char *ids)
 }
 
 /* Asks squeue for all new jobs at once. One squeue runs at a time. */
-static void slurm_ask(const udmon_node_t *node, slurm_t *slurm)
+static void slurm_ask(const struct udmon_node *node, struct slurm *slurm)
 {
     const char *program = udmon_node_option(node, "squeue");
     char ids[JOBS_ASKED_MAX * JOB_ID_MAX] = "";
     size_t length = 0;
     unsigned count = 0;
-    job_t *job;
+    struct job *job;
     int ret;
 
     if (slurm->squeue != 0) {
@@ -235,10 +235,10 @@ static void slurm_ask(const udmon_node_t *node, slurm_t *slurm)
 }
 
 /* The job of a control group, made if it is new. NULL: no memory, or no name of a job. */
-static job_t *slurm_find(slurm_t *slurm, const char *dir)
+static struct job *slurm_find(struct slurm *slurm, const char *dir)
 {
     const char *id = strrchr(dir, '/') + strlen("/job_");
-    job_t *job;
+    struct job *job;
 
     LIST_FOREACH(job, &slurm->jobs, list) {
         if (!strcmp(job->id, id)) {
@@ -255,9 +255,9 @@ static job_t *slurm_find(slurm_t *slurm, const char *dir)
     return job;
 }
 
-static void slurm_forget(slurm_t *slurm, int all)
+static void slurm_forget(struct slurm *slurm, int all)
 {
-    job_t *job, *next;
+    struct job *job, *next;
 
     for (job = LIST_FIRST(&slurm->jobs); job != NULL; job = next) {
         next = LIST_NEXT(job, list);
@@ -273,7 +273,7 @@ static void slurm_forget(slurm_t *slurm, int all)
 /* ---- samples --------------------------------------------------------------------------------- */
 
 /* Bytes read and written, in a line of io.stat: "MAJOR:MINOR rbytes=N wbytes=N ..." of a device. */
-static void slurm_io_line(samples_t *samples, const char *line, void *arg)
+static void slurm_io_line(struct samples *samples, const char *line, void *arg)
 {
     const char *read = strstr(line, " rbytes="), *written = strstr(line, " wbytes=");
     double *bytes = arg;
@@ -283,7 +283,7 @@ static void slurm_io_line(samples_t *samples, const char *line, void *arg)
     bytes[1] += (written != NULL) ? strtod(written + 8, NULL) : 0;
 }
 
-static void slurm_io(samples_t *samples, const char *dir, const char *labels)
+static void slurm_io(struct samples *samples, const char *dir, const char *labels)
 {
     double bytes[2] = {0, 0};
     char path[PATH_MAX];
@@ -295,7 +295,7 @@ static void slurm_io(samples_t *samples, const char *dir, const char *labels)
     }
 }
 
-static void slurm_job(samples_t *samples, const char *dir, const char *labels)
+static void slurm_job(struct samples *samples, const char *dir, const char *labels)
 {
     double user = slurm_field(dir, "cpu.stat", "user_usec");
     double system = slurm_field(dir, "cpu.stat", "system_usec"), value;
@@ -316,14 +316,14 @@ static void slurm_job(samples_t *samples, const char *dir, const char *labels)
     slurm_io(samples, dir, labels);
 }
 
-static void slurm_tick(udmon_node_t *node, void *state)
+static void slurm_tick(struct udmon_node *node, void *state)
 {
     const char *root = udmon_node_option(node, "root");
-    samples_t *samples = samples_begin(node);
-    slurm_t *slurm = state;
+    struct samples *samples = samples_begin(node);
+    struct slurm *slurm = state;
     char pattern[PATH_MAX], user[64];
     glob_t found;
-    job_t *job;
+    struct job *job;
     size_t i;
 
     if (slurm->squeue != 0) {
@@ -353,9 +353,9 @@ static void slurm_tick(udmon_node_t *node, void *state)
     slurm_ask(node, slurm);
 }
 
-static int slurm_create(udmon_node_t *node, void **state_p)
+static int slurm_create(struct udmon_node *node, void **state_p)
 {
-    slurm_t *slurm = calloc(1, sizeof(*slurm));
+    struct slurm *slurm = calloc(1, sizeof(*slurm));
 
     (void)node;
     if (slurm == NULL) {
@@ -368,7 +368,7 @@ static int slurm_create(udmon_node_t *node, void **state_p)
 
 static void slurm_destroy(void *state)
 {
-    slurm_t *slurm = state;
+    struct slurm *slurm = state;
 
     if (slurm->squeue != 0) {
         slurm_end_squeue(slurm);
@@ -377,7 +377,7 @@ static void slurm_destroy(void *state)
     free(slurm);
 }
 
-const udmon_node_type_t sensor_slurm = {
+const struct udmon_node_type sensor_slurm = {
     .name = "slurm",
     .options = slurm_options,
     .create = slurm_create,

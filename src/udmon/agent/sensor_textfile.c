@@ -16,7 +16,7 @@
 
 static const char *const textfile_options[] = {"directory", NULL};
 
-static int textfile_create(udmon_node_t *node, void **state_p)
+static int textfile_create(struct udmon_node *node, void **state_p)
 {
     (void)state_p;
     if (udmon_node_option(node, "directory") == NULL) {
@@ -26,18 +26,18 @@ static int textfile_create(udmon_node_t *node, void **state_p)
     return 0;
 }
 
-static void textfile_unreadable(const udmon_node_t *node, const char *path)
+static void textfile_unreadable(const struct udmon_node *node, const char *path)
 {
-    static udmon_log_limit_t limit;
+    static struct udmon_log_limit limit;
 
     udmon_warn_limited(&limit, "node %s: cannot read %s: %s", node->name, path, strerror(errno));
 }
 
 /* Returns whether the whole file could be used. */
-static int textfile_read(udmon_node_t *node, samples_t *samples, const char *path)
+static int textfile_read(struct udmon_node *node, struct samples *samples, const char *path)
 {
-    static udmon_log_limit_t wrong;
-    exposition_result_t result;
+    static struct udmon_log_limit wrong;
+    struct exposition_result result;
     char *text = samples_load(path), label[PATH_MAX];
     struct stat status;
 
@@ -58,12 +58,12 @@ static int textfile_read(udmon_node_t *node, samples_t *samples, const char *pat
     return (result.bad_line == 0) && (result.skipped == 0);
 }
 
-static void textfile_tick(udmon_node_t *node, void *state)
+static void textfile_tick(struct udmon_node *node, void *state)
 {
     const char *directory = udmon_node_option(node, "directory");
     DIR *dir = opendir(directory);
     struct dirent *entry;
-    samples_t *samples;
+    struct samples *samples;
     char path[PATH_MAX];
     size_t length;
     int good = 1;
@@ -88,7 +88,7 @@ static void textfile_tick(udmon_node_t *node, void *state)
     samples_end(samples);
 }
 
-const udmon_node_type_t sensor_textfile = {
+const struct udmon_node_type sensor_textfile = {
     .name = "textfile",
     .options = textfile_options,
     .create = textfile_create,

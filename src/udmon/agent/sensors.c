@@ -13,11 +13,11 @@
 #include <unistd.h>
 
 /* The samples of a file, line by line. */
-static void sensor_read(udmon_node_t *node, const char *path,
-                        void (*each)(samples_t *samples, const char *line, void *arg))
+static void sensor_read(struct udmon_node *node, const char *path,
+                        void (*each)(struct samples *samples, const char *line, void *arg))
 {
-    static udmon_log_limit_t limit; /* a tick must not write a line each time */
-    samples_t *samples = samples_begin(node);
+    static struct udmon_log_limit limit; /* a tick must not write a line each time */
+    struct samples *samples = samples_begin(node);
 
     if (!samples_read_lines(samples, path, each, node)) {
         udmon_warn_limited(&limit, "node %s: cannot read %s: %s", node->name, path,
@@ -27,7 +27,7 @@ static void sensor_read(udmon_node_t *node, const char *path,
 }
 
 /* "cpu" without a number is the sum of all; %u would take its user time for one. */
-static void cpu_line(samples_t *samples, const char *line, void *node)
+static void cpu_line(struct samples *samples, const char *line, void *node)
 {
     static const char *const modes[] = {"user",   "nice", "system",  "idle",
                                         "iowait", "irq",  "softirq", "steal"};
@@ -47,26 +47,26 @@ static void cpu_line(samples_t *samples, const char *line, void *node)
     }
 }
 
-static void cpu_tick(udmon_node_t *node, void *state)
+static void cpu_tick(struct udmon_node *node, void *state)
 {
     (void)state;
     sensor_read(node, "/proc/stat", cpu_line);
 }
 
-const udmon_node_type_t sensor_cpu = {.name = "cpu", .tick = cpu_tick, .has_output = 1};
+const struct udmon_node_type sensor_cpu = {.name = "cpu", .tick = cpu_tick, .has_output = 1};
 
 /*
  * node_exporter copies the kernel's names (node_memory_MemFree_bytes), and promtool complains about
  * them. "names = node_exporter" copies them, too, for dashboards that use these names.
  */
-int sensor_kernel_names(const udmon_node_t *node)
+int sensor_kernel_names(const struct udmon_node *node)
 {
     const char *names = udmon_node_option(node, "names");
 
     return (names != NULL) && !strcmp(names, "node_exporter");
 }
 
-int sensor_check_names(udmon_node_t *node, void **state_p)
+int sensor_check_names(struct udmon_node *node, void **state_p)
 {
     const char *names = udmon_node_option(node, "names");
 
@@ -78,7 +78,7 @@ int sensor_check_names(udmon_node_t *node, void **state_p)
     return 0;
 }
 
-static void memory_line(samples_t *samples, const char *line, void *node)
+static void memory_line(struct samples *samples, const char *line, void *node)
 {
     static const struct {
         const char *field, *name;
@@ -102,7 +102,7 @@ static void memory_line(samples_t *samples, const char *line, void *node)
     }
 }
 
-static void memory_tick(udmon_node_t *node, void *state)
+static void memory_tick(struct udmon_node *node, void *state)
 {
     (void)state;
     sensor_read(node, "/proc/meminfo", memory_line);
@@ -110,7 +110,7 @@ static void memory_tick(udmon_node_t *node, void *state)
 
 static const char *const memory_options[] = {"names", NULL};
 
-const udmon_node_type_t sensor_memory = {
+const struct udmon_node_type sensor_memory = {
     .name = "memory",
     .options = memory_options,
     .create = sensor_check_names,
@@ -118,7 +118,7 @@ const udmon_node_type_t sensor_memory = {
     .has_output = 1,
 };
 
-static void load_line(samples_t *samples, const char *line, void *node)
+static void load_line(struct samples *samples, const char *line, void *node)
 {
     double one, five, fifteen;
     unsigned running, total;
@@ -133,15 +133,15 @@ static void load_line(samples_t *samples, const char *line, void *node)
     }
 }
 
-static void load_tick(udmon_node_t *node, void *state)
+static void load_tick(struct udmon_node *node, void *state)
 {
     (void)state;
     sensor_read(node, "/proc/loadavg", load_line);
 }
 
-const udmon_node_type_t sensor_load = {.name = "load", .tick = load_tick, .has_output = 1};
+const struct udmon_node_type sensor_load = {.name = "load", .tick = load_tick, .has_output = 1};
 
-static void network_line(samples_t *samples, const char *line, void *node)
+static void network_line(struct samples *samples, const char *line, void *node)
 {
     static const char *const names[2][4] = {
         {"node_network_receive_bytes", "node_network_receive_packets", "node_network_receive_errs",
@@ -165,15 +165,16 @@ static void network_line(samples_t *samples, const char *line, void *node)
     }
 }
 
-static void network_tick(udmon_node_t *node, void *state)
+static void network_tick(struct udmon_node *node, void *state)
 {
     (void)state;
     sensor_read(node, "/proc/net/dev", network_line);
 }
 
-const udmon_node_type_t sensor_network = {.name = "network", .tick = network_tick, .has_output = 1};
+const struct udmon_node_type sensor_network = {
+    .name = "network", .tick = network_tick, .has_output = 1};
 
-static void disk_line(samples_t *samples, const char *line, void *node)
+static void disk_line(struct samples *samples, const char *line, void *node)
 {
     unsigned long long reads, read_sectors, writes, written_sectors, busy_ms;
     char device[64];
@@ -193,10 +194,10 @@ static void disk_line(samples_t *samples, const char *line, void *node)
     samples_add(samples, 1, busy_ms / 1000.0, "node_disk_io_time_seconds{device=\"%s\"}", device);
 }
 
-static void disk_tick(udmon_node_t *node, void *state)
+static void disk_tick(struct udmon_node *node, void *state)
 {
     (void)state;
     sensor_read(node, "/proc/diskstats", disk_line);
 }
 
-const udmon_node_type_t sensor_disk = {.name = "disk", .tick = disk_tick, .has_output = 1};
+const struct udmon_node_type sensor_disk = {.name = "disk", .tick = disk_tick, .has_output = 1};

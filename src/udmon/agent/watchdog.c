@@ -14,13 +14,13 @@ static struct {
     struct sockaddr_un address;
     socklen_t length;
     uint64_t period_ms;
-    udmon_timer_t timer;
+    struct udmon_timer timer;
 } watchdog;
 
-static void watchdog_fire(udmon_timer_t *timer)
+static void watchdog_fire(struct udmon_timer *timer)
 {
     static const char alive[] = "WATCHDOG=1";
-    static udmon_log_limit_t limit;
+    static struct udmon_log_limit limit;
 
     if (sendto(watchdog.fd, alive, strlen(alive), MSG_DONTWAIT | MSG_NOSIGNAL,
                (struct sockaddr *)&watchdog.address, watchdog.length) < 0) {

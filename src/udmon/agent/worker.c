@@ -17,37 +17,33 @@ enum { WORKER_END_MS = 500, WORKER_DEADLINE_S = 10 };
  * RUNS -> IDLE          the tick has returned
  * IDLE, RUNS -> ENDED   after `ending`, when the tick has returned
  */
-typedef enum worker_phase {
-    WORKER_IDLE,
-    WORKER_RUNS,
-    WORKER_HANDS_OVER,
-    WORKER_ENDED
-} worker_phase_t;
+enum worker_phase { WORKER_IDLE, WORKER_RUNS, WORKER_HANDS_OVER, WORKER_ENDED };
 
 struct worker {
     pthread_t thread;
     pthread_mutex_t lock; /* of `phase`, `ending`, `abandoned`, `metrics` and `count` */
     pthread_cond_t changed;
-    worker_phase_t phase;
+    enum worker_phase phase;
     int ending;
     int abandoned; /* the loop has gone: the thread frees the worker */
-    const udmon_metric_t *metrics;
+    const struct udmon_metric *metrics;
     size_t count;
-    udmon_node_t *node; /* referenced */
-    samples_t samples;  /* of the thread; large, but pages are touched only as they are needed */
+    struct udmon_node *node; /* referenced */
+    struct samples
+        samples; /* of the thread; large, but pages are touched only as they are needed */
     /* Of the loop: */
-    udmon_node_t *output;
-    udmon_source_t ready; /* eventfd: the phase is HANDS_OVER, or a tick has returned */
+    struct udmon_node *output;
+    struct udmon_source ready; /* eventfd: the phase is HANDS_OVER, or a tick has returned */
     uint64_t started_ns, deadline_ns;
     int running; /* a tick was begun, and its end is not known yet */
     int stuck;
     uint64_t skipped;
 };
 
-static _Thread_local worker_t *worker_self;
+static _Thread_local struct worker *worker_self;
 static int workers_abandoned; /* atomic */
 
-samples_t *worker_samples(void)
+struct samples *worker_samples(void)
 {
     return (worker_self != NULL) ? &worker_self->samples : NULL;
 }
@@ -57,7 +53,7 @@ int worker_any_abandoned(void)
     return __atomic_load_n(&workers_abandoned, __ATOMIC_SEQ_CST) > 0;
 }
 
-static void worker_free(worker_t *worker)
+static void worker_free(struct worker *worker)
 {
     close(worker->ready.fd);
     node_put(worker->node);
@@ -67,15 +63,15 @@ static void worker_free(worker_t *worker)
 }
 
 /* With the lock held. */
-static void worker_enter(worker_t *worker, worker_phase_t phase)
+static void worker_enter(struct worker *worker, enum worker_phase phase)
 {
     worker->phase = phase;
     pthread_cond_broadcast(&worker->changed);
 }
 
-int worker_emit(const udmon_metric_t *metrics, size_t count)
+int worker_emit(const struct udmon_metric *metrics, size_t count)
 {
-    worker_t *worker = worker_self;
+    struct worker *worker = worker_self;
 
     if (worker == NULL) {
         return 0;
@@ -97,8 +93,8 @@ int worker_emit(const udmon_metric_t *metrics, size_t count)
 
 static void *worker_run(void *arg)
 {
-    worker_t *worker = arg;
-    const udmon_node_type_t *type = worker->node->type;
+    struct worker *worker = arg;
+    const struct udmon_node_type *type = worker->node->type;
     int abandoned;
 
     worker_self = worker;
@@ -129,7 +125,7 @@ static void *worker_run(void *arg)
     return NULL;
 }
 
-static void worker_returned(worker_t *worker)
+static void worker_returned(struct worker *worker)
 {
     worker->running = 0;
     if (worker->stuck) {
@@ -139,10 +135,10 @@ static void worker_returned(worker_t *worker)
     }
 }
 
-static void worker_ready(udmon_source_t *source, uint32_t events)
+static void worker_ready(struct udmon_source *source, uint32_t events)
 {
-    worker_t *worker = source->arg;
-    worker_phase_t phase;
+    struct worker *worker = source->arg;
+    enum worker_phase phase;
     eventfd_t news;
 
     (void)events;
@@ -160,9 +156,9 @@ static void worker_ready(udmon_source_t *source, uint32_t events)
     }
 }
 
-int worker_start(udmon_node_t *node, worker_t **worker_p)
+int worker_start(struct udmon_node *node, struct worker **worker_p)
 {
-    worker_t *worker;
+    struct worker *worker;
     double deadline;
     int ret;
 
@@ -197,12 +193,12 @@ int worker_start(udmon_node_t *node, worker_t **worker_p)
     return 0;
 }
 
-void worker_take_over(worker_t *worker, udmon_node_t *node)
+void worker_take_over(struct worker *worker, struct udmon_node *node)
 {
     worker->output = node;
 }
 
-void worker_tick(worker_t *worker)
+void worker_tick(struct worker *worker)
 {
     uint64_t now_ns = udmon_now_ns();
 
@@ -224,7 +220,7 @@ void worker_tick(worker_t *worker)
 }
 
 /* Wait for the end of the thread, for a bounded time; returns whether it has ended. */
-static int worker_await_end(worker_t *worker)
+static int worker_await_end(struct worker *worker)
 {
     struct timespec until;
 
@@ -241,7 +237,7 @@ static int worker_await_end(worker_t *worker)
     return 1;
 }
 
-void worker_stop(worker_t *worker)
+void worker_stop(struct worker *worker)
 {
     int ended;
 
@@ -262,17 +258,17 @@ void worker_stop(worker_t *worker)
     }
 }
 
-const udmon_node_t *worker_node(const worker_t *worker)
+const struct udmon_node *worker_node(const struct worker *worker)
 {
     return worker->node;
 }
 
-int worker_stuck(const worker_t *worker)
+int worker_stuck(const struct worker *worker)
 {
     return worker->stuck;
 }
 
-uint64_t worker_skipped(const worker_t *worker)
+uint64_t worker_skipped(const struct worker *worker)
 {
     return worker->skipped;
 }

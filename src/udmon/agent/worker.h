@@ -10,32 +10,32 @@
 #include "graph.h"
 #include "samples.h"
 
-typedef struct worker worker_t;
+struct worker;
 
 /*
  * Start the thread of a node. The worker keeps a reference to the node, whose options its ticks
  * read, and owns `node->state` from here on.
  */
-int worker_start(udmon_node_t *node, worker_t **worker_p);
+int worker_start(struct udmon_node *node, struct worker **worker_p);
 
 /* Samples go to this node's outputs from now on: the node of a new configuration. */
-void worker_take_over(worker_t *worker, udmon_node_t *node);
+void worker_take_over(struct worker *worker, struct udmon_node *node);
 
 /* Begin a tick, unless the last one still runs. */
-void worker_tick(worker_t *worker);
+void worker_tick(struct worker *worker);
 
 /*
  * End the thread and destroy the node's state. Waits WORKER_END_MS at most: the thread of a blocked
  * tick is abandoned and frees everything itself if the tick returns.
  */
-void worker_stop(worker_t *worker);
+void worker_stop(struct worker *worker);
 
 /* The node that the ticks use. */
-const udmon_node_t *worker_node(const worker_t *worker);
+const struct udmon_node *worker_node(const struct worker *worker);
 
 /* Whether the current tick has exceeded its deadline; how many ticks were skipped. */
-int worker_stuck(const worker_t *worker);
-uint64_t worker_skipped(const worker_t *worker);
+int worker_stuck(const struct worker *worker);
+uint64_t worker_skipped(const struct worker *worker);
 
 /*
  * Whether threads that worker_stop() has abandoned may still run: then exit() must not free their
@@ -44,7 +44,7 @@ uint64_t worker_skipped(const worker_t *worker);
 int worker_any_abandoned(void);
 
 /* In a worker's thread: its set of samples, and the way to the loop. Else NULL, and false. */
-samples_t *worker_samples(void);
-int worker_emit(const udmon_metric_t *metrics, size_t count);
+struct samples *worker_samples(void);
+int worker_emit(const struct udmon_metric *metrics, size_t count);
 
 #endif

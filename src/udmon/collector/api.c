@@ -7,15 +7,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void names_add(series_t *series, void *arg)
+static void names_add(struct series *series, void *arg)
 {
     json_object_array_add(arg, json_object_new_string(series->name));
 }
 
-struct json_object *api_names(store_t *store, const char *node)
+struct json_object *api_names(struct store *store, const char *node)
 {
     struct json_object *names = NULL;
-    const host_t *host;
+    const struct host *host;
 
     store_lock(store);
     host = store_find_host(store, node);
@@ -28,18 +28,18 @@ struct json_object *api_names(store_t *store, const char *node)
 }
 
 /* A line of a chart: the sum of series over time, by steps. */
-typedef struct line {
+struct line {
     char *family, *label; /* common family and label of its series */
     int counter;          /* and this: a counter x is not added to a gauge x */
     int series;
     double *sums;
     char *seen;
-} line_t;
+};
 
 /* The points of a series. The points of one step become their mean. */
-typedef struct points {
+struct points {
     struct json_object *array; /* where they go, or NULL: */
-    line_t *line;              /* here they are added, from step `first` on */
+    struct line *line;         /* here they are added, from step `first` on */
     int64_t first, num;
     int counter, extremes;
     int64_t step_ms, step; /* the current one */
@@ -48,9 +48,9 @@ typedef struct points {
     double sum, least, most;
     int64_t sum_ms;
     int count;
-} points_t;
+};
 
-static void points_flush(points_t *points)
+static void points_flush(struct points *points)
 {
     int64_t at = points->step - points->first;
     struct json_object *pair;
@@ -74,7 +74,7 @@ static void points_flush(points_t *points)
 }
 
 /* A value that is not finite is no reading: the chart has a gap there. */
-static void points_add(points_t *points, const history_point_t *point)
+static void points_add(struct points *points, const struct history_point *point)
 {
     double shown = point->value, least = point->least, most = point->most;
     int known = isfinite(shown);
@@ -105,7 +105,7 @@ static void points_add(points_t *points, const history_point_t *point)
 }
 
 /* The key of a series, or 0. */
-static int64_t series_key(const api_reader_t *reader, const char *node, const char *name,
+static int64_t series_key(const struct api_reader *reader, const char *node, const char *name,
                           int *counter_p)
 {
     sqlite3_stmt *statement;
@@ -129,18 +129,18 @@ static int64_t series_key(const api_reader_t *reader, const char *node, const ch
 }
 
 /* A series whose points are read */
-typedef struct subject {
-    const api_reader_t *reader;
-    const series_t *series; /* or NULL: only the database has it */
+struct subject {
+    const struct api_reader *reader;
+    const struct series *series; /* or NULL: only the database has it */
     int64_t key;
-} subject_t;
+};
 
 /* The store keeps the found series until the reader ends: see store_reader_begin. */
-static const series_t *subject_find(const api_reader_t *reader, const char *node, const char *name,
-                                    int counter)
+static const struct series *subject_find(const struct api_reader *reader, const char *node,
+                                         const char *name, int counter)
 {
-    const series_t *series = NULL;
-    const host_t *host;
+    const struct series *series = NULL;
+    const struct host *host;
 
     if (reader->store != NULL) {
         store_lock(reader->store);
@@ -152,10 +152,10 @@ static const series_t *subject_find(const api_reader_t *reader, const char *node
 }
 
 /* Add a level's points of [from, until); returns where the next level goes on. */
-static int64_t level_add(const subject_t *subject, int level, int64_t from_ms, int64_t until_ms,
-                         points_t *points)
+static int64_t level_add(const struct subject *subject, int level, int64_t from_ms,
+                         int64_t until_ms, struct points *points)
 {
-    history_points_t read;
+    struct history_points read;
     size_t i;
 
     if (from_ms >= until_ms) {
@@ -176,8 +176,8 @@ static int64_t level_add(const subject_t *subject, int level, int64_t from_ms, i
  * Add the points of the coarsest level that is fine enough. Coarser levels fill the time before its
  * first step, and finer levels the time after its last step.
  */
-static void levels_add(const subject_t *subject, int64_t from_ms, int64_t until_ms,
-                       points_t *points)
+static void levels_add(const struct subject *subject, int64_t from_ms, int64_t until_ms,
+                       struct points *points)
 {
     int64_t finer_ms;
     int level, best = 0;
@@ -196,33 +196,34 @@ static void levels_add(const subject_t *subject, int64_t from_ms, int64_t until_
 }
 
 /* The time span of a point. */
-static int64_t range_step(const api_range_t *range)
+static int64_t range_step(const struct api_range *range)
 {
     int64_t span_ms = range->until_ms - range->from_ms;
 
     return (span_ms > range->points) ? (span_ms / range->points) : 1;
 }
 
-static void reader_begin(const api_reader_t *reader)
+static void reader_begin(const struct api_reader *reader)
 {
     if (reader->store != NULL) {
         store_reader_begin(reader->store);
     }
 }
 
-static void reader_end(const api_reader_t *reader)
+static void reader_end(const struct api_reader *reader)
 {
     if (reader->store != NULL) {
         store_reader_end(reader->store);
     }
 }
 
-struct json_object *api_series(const api_reader_t *reader, const char *node, const char *name,
-                               const api_range_t *range)
+struct json_object *api_series(const struct api_reader *reader, const char *node, const char *name,
+                               const struct api_range *range)
 {
     struct json_object *answer = json_object_new_object();
-    points_t points = {.array = json_object_new_array(), .step = -1, .extremes = range->extremes};
-    subject_t subject = {.reader = reader};
+    struct points points = {
+        .array = json_object_new_array(), .step = -1, .extremes = range->extremes};
+    struct subject subject = {.reader = reader};
 
     points.step_ms = range_step(range);
     subject.key = series_key(reader, node, name, &points.counter);
@@ -240,15 +241,15 @@ struct json_object *api_series(const api_reader_t *reader, const char *node, con
 
 /* ---- lines of a chart ------------------------------------------------------------------------ */
 
-typedef struct lines {
+struct lines {
     const char *by; /* label, or NULL */
-    line_t *list;
+    struct line *list;
     int num, left_out; /* series beyond API_LINES_MAX lines */
     int no_memory;
-    points_t points; /* of the series at hand */
-} lines_t;
+    struct points points; /* of the series at hand */
+};
 
-static void lines_free(lines_t *lines)
+static void lines_free(struct lines *lines)
 {
     int i;
 
@@ -262,12 +263,12 @@ static void lines_free(lines_t *lines)
 }
 
 /* Finds or makes the line of a series. NULL: too many lines, or no memory. */
-static line_t *lines_find(lines_t *lines, const char *name, int counter)
+static struct line *lines_find(struct lines *lines, const char *name, int counter)
 {
     size_t family = strcspn(name, "{"), length = 0;
     const char *label = "", *at = name + family;
-    udmon_label_t each;
-    line_t *line;
+    struct udmon_label each;
+    struct line *line;
     int i;
 
     if ((lines->by != NULL) && !strcmp(lines->by, "*") && (*at == '{')) {
@@ -293,21 +294,21 @@ static line_t *lines_find(lines_t *lines, const char *name, int counter)
         return NULL;
     }
     line = &lines->list[lines->num++];
-    *line = (line_t){.counter = counter,
-                     .family = strndup(name, family),
-                     .label = strndup(label, length),
-                     .sums = calloc((size_t)lines->points.num, sizeof(*line->sums)),
-                     .seen = calloc((size_t)lines->points.num, 1)};
+    *line = (struct line){.counter = counter,
+                          .family = strndup(name, family),
+                          .label = strndup(label, length),
+                          .sums = calloc((size_t)lines->points.num, sizeof(*line->sums)),
+                          .seen = calloc((size_t)lines->points.num, 1)};
     lines->no_memory |= (line->family == NULL) || (line->label == NULL) || (line->sums == NULL) ||
                         (line->seen == NULL);
     return lines->no_memory ? NULL : line;
 }
 
-static void lines_add_series(lines_t *lines, const subject_t *subject, const char *name,
+static void lines_add_series(struct lines *lines, const struct subject *subject, const char *name,
                              int counter)
 {
-    points_t *points = &lines->points;
-    budget_t *budget = subject->reader->budget;
+    struct points *points = &lines->points;
+    struct budget *budget = subject->reader->budget;
 
     if ((budget != NULL) && budget_spent(budget)) {
         return;
@@ -326,10 +327,10 @@ static void lines_add_series(lines_t *lines, const subject_t *subject, const cha
 }
 
 /* All series of a family. */
-static void lines_add_family(lines_t *lines, const api_reader_t *reader, const char *node,
+static void lines_add_family(struct lines *lines, const struct api_reader *reader, const char *node,
                              const char *family, size_t length)
 {
-    subject_t subject = {.reader = reader};
+    struct subject subject = {.reader = reader};
     sqlite3_stmt *statement;
     const char *name;
 
@@ -353,10 +354,10 @@ static void lines_add_family(lines_t *lines, const api_reader_t *reader, const c
     sqlite3_finalize(statement);
 }
 
-static struct json_object *line_json(const lines_t *lines, const line_t *line)
+static struct json_object *line_json(const struct lines *lines, const struct line *line)
 {
     struct json_object *object = json_object_new_object(), *points = json_object_new_array(), *pair;
-    const points_t *p = &lines->points;
+    const struct points *p = &lines->points;
     int64_t i;
 
     for (i = 0; i < p->num; ++i) {
@@ -389,10 +390,10 @@ static int family_before(const char *families, const char *at, size_t length)
     return 0;
 }
 
-struct json_object *api_lines(const api_reader_t *reader, const char *node, const char *families,
-                              const char *by, const api_range_t *range)
+struct json_object *api_lines(const struct api_reader *reader, const char *node,
+                              const char *families, const char *by, const struct api_range *range)
 {
-    lines_t lines = {.by = by, .list = calloc(API_LINES_MAX, sizeof(*lines.list))};
+    struct lines lines = {.by = by, .list = calloc(API_LINES_MAX, sizeof(*lines.list))};
     struct json_object *answer = NULL, *array;
     const char *at;
     size_t length;

@@ -24,27 +24,27 @@
 #define API_LINES_MAX 128
 
 /* A part of the history, in ms since 1970, and how many points are wanted of it. */
-typedef struct api_range {
+struct api_range {
     int64_t from_ms, until_ms;
     long points;
     int extremes; /* of api_series: points are [ms, value, least, greatest] */
-} api_range_t;
+};
 
 /* Where the history is read from */
-typedef struct api_reader {
-    sqlite3 *db;      /* a connection for reading */
-    store_t *store;   /* has the samples that are not in the database yet; or NULL */
-    budget_t *budget; /* or NULL: no limit */
-} api_reader_t;
+struct api_reader {
+    sqlite3 *db;           /* a connection for reading */
+    struct store *store;   /* has the samples that are not in the database yet; or NULL */
+    struct budget *budget; /* or NULL: no limit */
+};
 
 /* Each returns an object of the caller's, or NULL if there is no memory. */
 
 /* NULL also if there is no such node. */
-struct json_object *api_names(store_t *store, const char *node);
-struct json_object *api_series(const api_reader_t *reader, const char *node, const char *name,
-                               const api_range_t *range);
+struct json_object *api_names(struct store *store, const char *node);
+struct json_object *api_series(const struct api_reader *reader, const char *node, const char *name,
+                               const struct api_range *range);
 /* `families` with commas between them; `by` may be NULL. */
-struct json_object *api_lines(const api_reader_t *reader, const char *node, const char *families,
-                              const char *by, const api_range_t *range);
+struct json_object *api_lines(const struct api_reader *reader, const char *node,
+                              const char *families, const char *by, const struct api_range *range);
 
 #endif

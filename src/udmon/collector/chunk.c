@@ -6,12 +6,12 @@
 
 /* Bits, the most significant one first */
 
-typedef struct bits {
+struct bits {
     uint8_t *bytes;
     size_t at, size; /* in bits; beyond `size` bits are zero, and `at` says so */
-} bits_t;
+};
 
-static void bits_put(bits_t *bits, uint64_t value, unsigned count)
+static void bits_put(struct bits *bits, uint64_t value, unsigned count)
 {
     unsigned room, some;
 
@@ -27,7 +27,7 @@ static void bits_put(bits_t *bits, uint64_t value, unsigned count)
     }
 }
 
-static uint64_t bits_get(bits_t *bits, unsigned count)
+static uint64_t bits_get(struct bits *bits, unsigned count)
 {
     uint64_t value = 0;
     unsigned room, some;
@@ -51,7 +51,7 @@ static uint64_t bits_get(bits_t *bits, unsigned count)
 static const unsigned number_bits[] = {0, 3, 6, 9, 12, 20, 32, 64};
 enum { NUMBER_CLASSES = sizeof(number_bits) / sizeof(number_bits[0]) };
 
-static void number_put(bits_t *bits, int64_t number)
+static void number_put(struct bits *bits, int64_t number)
 {
     uint64_t folded = ((uint64_t)number << 1) ^ (uint64_t)(number >> 63), first = 0;
     unsigned class = 0;
@@ -68,7 +68,7 @@ static void number_put(bits_t *bits, int64_t number)
     bits_put(bits, folded - first, number_bits[class]);
 }
 
-static int64_t number_get(bits_t *bits)
+static int64_t number_get(struct bits *bits)
 {
     uint64_t folded = 0;
     unsigned class = 0;
@@ -92,7 +92,7 @@ static int64_t plus(int64_t a, int64_t b)
 }
 
 /* Whole numbers by their distance (order 1) or its change (order 2), in units of 2^shift. */
-static void numbers_put(bits_t *bits, const int64_t *numbers, unsigned count, unsigned order,
+static void numbers_put(struct bits *bits, const int64_t *numbers, unsigned count, unsigned order,
                         unsigned shift)
 {
     int64_t distance, before = 0;
@@ -106,7 +106,7 @@ static void numbers_put(bits_t *bits, const int64_t *numbers, unsigned count, un
     }
 }
 
-static void numbers_get(bits_t *bits, int64_t *numbers, unsigned count, unsigned order,
+static void numbers_get(struct bits *bits, int64_t *numbers, unsigned count, unsigned order,
                         unsigned shift)
 {
     int64_t distance, before = 0;
@@ -134,7 +134,7 @@ static uint64_t value_bits(double value)
     return bits;
 }
 
-static void xor_put(bits_t *bits, const double *values, unsigned count)
+static void xor_put(struct bits *bits, const double *values, unsigned count)
 {
     unsigned i, leading = 64, trailing = 0, zeros, ones;
     uint64_t differs;
@@ -161,7 +161,7 @@ static void xor_put(bits_t *bits, const double *values, unsigned count)
     }
 }
 
-static int xor_get(bits_t *bits, double *values, unsigned count)
+static int xor_get(struct bits *bits, double *values, unsigned count)
 {
     uint64_t value = bits_get(bits, 64);
     unsigned i, leading = 0, trailing = 0;
@@ -220,10 +220,10 @@ static unsigned numbers_shift(const int64_t *numbers, unsigned count)
 
 enum { FORM_XOR, FORM_DELTA, FORM_DELTA_2 };
 
-static void column_put(bits_t *bits, const double *values, unsigned count)
+static void column_put(struct bits *bits, const double *values, unsigned count)
 {
     uint8_t room[3][CHUNK_BYTES];
-    bits_t forms[3] = {{room[0], 0, 0}, {room[1], 0, 0}, {room[2], 0, 0}};
+    struct bits forms[3] = {{room[0], 0, 0}, {room[1], 0, 0}, {room[2], 0, 0}};
     int64_t numbers[CHUNK_SAMPLES];
     unsigned i, unit = 0, form, best = FORM_XOR;
 
@@ -249,7 +249,7 @@ static void column_put(bits_t *bits, const double *values, unsigned count)
     }
 }
 
-static int column_get(bits_t *bits, double *values, unsigned count)
+static int column_get(struct bits *bits, double *values, unsigned count)
 {
     int64_t numbers[CHUNK_SAMPLES];
     unsigned i, form = bits_get(bits, 2), unit, shift;
@@ -269,9 +269,9 @@ static int column_get(bits_t *bits, double *values, unsigned count)
     return 0;
 }
 
-size_t chunk_encode(const chunk_t *chunk, uint8_t bytes[CHUNK_BYTES])
+size_t chunk_encode(const struct chunk *chunk, uint8_t bytes[CHUNK_BYTES])
 {
-    bits_t bits = {.bytes = bytes};
+    struct bits bits = {.bytes = bytes};
     unsigned i;
 
     bits_put(&bits, chunk->count, 7);
@@ -286,9 +286,9 @@ size_t chunk_encode(const chunk_t *chunk, uint8_t bytes[CHUNK_BYTES])
     return (bits.at + 7) / 8;
 }
 
-int chunk_decode(const uint8_t *bytes, size_t length, chunk_t *chunk)
+int chunk_decode(const uint8_t *bytes, size_t length, struct chunk *chunk)
 {
-    bits_t bits = {.bytes = (uint8_t *)bytes, .size = 8 * length};
+    struct bits bits = {.bytes = (uint8_t *)bytes, .size = 8 * length};
     unsigned i;
 
     chunk->count = bits_get(&bits, 7);
@@ -307,7 +307,7 @@ int chunk_decode(const uint8_t *bytes, size_t length, chunk_t *chunk)
     return (bits.at <= bits.size) ? 0 : -EPROTO;
 }
 
-void chunk_sort(chunk_t *chunk)
+void chunk_sort(struct chunk *chunk)
 {
     double value[CHUNK_COLUMNS];
     unsigned i, j, k, kept = 0;

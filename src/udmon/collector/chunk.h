@@ -19,18 +19,18 @@ enum {
     CHUNK_BYTES = 32 + (CHUNK_SAMPLES * (9 + (CHUNK_COLUMNS * 11)))
 };
 
-typedef struct chunk {
+struct chunk {
     unsigned count, columns;
     int64_t times[CHUNK_SAMPLES]; /* ms since 1970 */
     double values[CHUNK_COLUMNS][CHUNK_SAMPLES];
-} chunk_t;
+};
 
 /* Returns the length. */
-size_t chunk_encode(const chunk_t *chunk, uint8_t bytes[CHUNK_BYTES]);
+size_t chunk_encode(const struct chunk *chunk, uint8_t bytes[CHUNK_BYTES]);
 /* -EPROTO: these bytes are no chunk. */
-int chunk_decode(const uint8_t *bytes, size_t length, chunk_t *chunk);
+int chunk_decode(const uint8_t *bytes, size_t length, struct chunk *chunk);
 
 /* Sort by time; of samples of one time the last stays. */
-void chunk_sort(chunk_t *chunk);
+void chunk_sort(struct chunk *chunk);
 
 #endif

@@ -18,13 +18,13 @@ enum {
 #define FORGET_NS UINT64_C(3600000000000)
 
 /* The data of an agent that survives connections and restarts. */
-typedef struct agent {
+struct agent {
     uint64_t id, next;
-} agent_t;
+};
 
 static int agent_compare(const void *left, const void *right)
 {
-    const agent_t *a = left, *b = right;
+    const struct agent *a = left, *b = right;
 
     return (a->id > b->id) - (a->id < b->id);
 }
@@ -35,8 +35,8 @@ static int agent_compare(const void *left, const void *right)
  */
 static void collector_set_next(uint64_t id, uint64_t next, void *arg)
 {
-    agent_t key = {.id = id}, **found, *agent;
-    collector_t *collector = arg;
+    struct agent key = {.id = id}, **found, *agent;
+    struct collector *collector = arg;
 
     found = tsearch(&key, &collector->agents, agent_compare);
     if ((found != NULL) && (*found == &key)) {
@@ -63,16 +63,16 @@ static uint64_t collector_id(const char *name, const char *of)
 
 static uint64_t collector_resume(void *arg, uint64_t id)
 {
-    agent_t key = {.id = id}, **found;
+    struct agent key = {.id = id}, **found;
 
-    found = tfind(&key, &((collector_t *)arg)->agents, agent_compare);
+    found = tfind(&key, &((struct collector *)arg)->agents, agent_compare);
     return (found != NULL) ? (*found)->next : UDMON_SEQ_UNKNOWN;
 }
 
 /* How far an agent's clock is ahead of the collector's clock. */
-static int64_t collector_clock_s(const collector_t *collector, uint64_t agent)
+static int64_t collector_clock_s(const struct collector *collector, uint64_t agent)
 {
-    udmon_stats_t stats;
+    struct udmon_stats stats;
 
     return (udmon_server_stats(collector->server, agent, &stats) == 0) ? stats.peer_clock_s :
                                                                          UDMON_CLOCK_UNKNOWN;
@@ -82,10 +82,10 @@ static int64_t collector_clock_s(const collector_t *collector, uint64_t agent)
  * The stored time of a sample: the agent's time, or the arrival time if the agent's clock is far
  * from the collector's clock.
  */
-static int64_t collector_time_ms(const collector_t *collector, uint64_t agent, host_t *host,
-                                 const udmon_metric_t *metric)
+static int64_t collector_time_ms(const struct collector *collector, uint64_t agent,
+                                 struct host *host, const struct udmon_metric *metric)
 {
-    static udmon_log_limit_t limit;
+    static struct udmon_log_limit limit;
     int64_t now_ms = udmon_time_ns() / 1000000, clock_s = 0;
     int64_t apart_ms = (int64_t)(metric->time_ns / 1000000) - now_ms;
 
@@ -103,11 +103,11 @@ static int64_t collector_time_ms(const collector_t *collector, uint64_t agent, h
     return now_ms;
 }
 
-static void collector_sample(collector_t *collector, uint64_t agent, host_t *host,
-                             const udmon_metric_t *metric, int late)
+static void collector_sample(struct collector *collector, uint64_t agent, struct host *host,
+                             const struct udmon_metric *metric, int late)
 {
-    static udmon_log_limit_t limit;
-    series_t *series =
+    static struct udmon_log_limit limit;
+    struct series *series =
         metric->counter ? store_counter(host, metric->name) : store_series(host, metric->name);
     int64_t time_ms;
 
@@ -129,7 +129,7 @@ static void collector_sample(collector_t *collector, uint64_t agent, host_t *hos
 }
 
 /* A sample of a node, valid or invalid, has arrived. */
-static void collector_arrived(collector_t *collector, host_t *host)
+static void collector_arrived(struct collector *collector, struct host *host)
 {
     host->changed = 1;
     host->arrived_ns = collector->loop.now_ns;
@@ -140,8 +140,8 @@ static void collector_arrived(collector_t *collector, host_t *host)
  * The history keeps our counts together with the last loss count of each relay for the node. A
  * relay's losses during our absence are counted only here, as the difference to this count.
  */
-static void collector_state(collector_t *collector, const udmon_peer_t *peer,
-                            const udmon_relayed_t *relayed, host_t *host)
+static void collector_state(struct collector *collector, const struct udmon_peer *peer,
+                            const struct udmon_relayed *relayed, struct host *host)
 {
     uint64_t id = collector_id(peer->name, host->name);
     uint64_t known = collector_resume(collector, id);
@@ -158,12 +158,12 @@ static void collector_state(collector_t *collector, const udmon_peer_t *peer,
 }
 
 /* The relay is a node, too. Its losses are the losses between relay and collector, of all nodes. */
-static void collector_relayed(collector_t *collector, const udmon_peer_t *peer, host_t *relay,
-                              const udmon_message_t *message)
+static void collector_relayed(struct collector *collector, const struct udmon_peer *peer,
+                              struct host *relay, const struct udmon_message *message)
 {
     char name[UDMON_METRIC_NAME_MAX + 1];
-    udmon_relayed_t relayed;
-    host_t *host;
+    struct udmon_relayed relayed;
+    struct host *host;
 
     relay->lost -= (message->late && (relay->lost > 0));
     if (udmon_relayed_decode(message->data, message->length, &relayed, name) < 0) {
@@ -187,12 +187,13 @@ static void collector_relayed(collector_t *collector, const udmon_peer_t *peer, 
     }
 }
 
-static void collector_message(void *arg, const udmon_peer_t *peer, const udmon_message_t *message)
+static void collector_message(void *arg, const struct udmon_peer *peer,
+                              const struct udmon_message *message)
 {
-    collector_t *collector = arg;
-    host_t *host = store_host(&collector->store, peer->name);
+    struct collector *collector = arg;
+    struct host *host = store_host(&collector->store, peer->name);
     char name[UDMON_METRIC_NAME_MAX + 1];
-    udmon_metric_t metric;
+    struct udmon_metric metric;
 
     if (host == NULL) {
         return;
@@ -210,11 +211,11 @@ static void collector_message(void *arg, const udmon_peer_t *peer, const udmon_m
     collector_sample(collector, peer->id, host, &metric, message->late);
 }
 
-static void collector_joined(void *arg, const udmon_peer_t *peer)
+static void collector_joined(void *arg, const struct udmon_peer *peer)
 {
-    static udmon_log_limit_t full, twice;
-    collector_t *collector = arg;
-    host_t *host = store_host(&collector->store, peer->name);
+    static struct udmon_log_limit full, twice;
+    struct collector *collector = arg;
+    struct host *host = store_host(&collector->store, peer->name);
 
     if (host == NULL) {
         udmon_warn_limited(&full, "node %s: more than %d nodes, or no memory: not recorded",
@@ -235,8 +236,8 @@ static void collector_joined(void *arg, const udmon_peer_t *peer)
     udmon_info("node %s connected over %s from %s", peer->name, peer->transport, peer->address);
 }
 
-static void collector_left(void *arg, const udmon_peer_t *peer, udmon_left_t reason,
-                           const udmon_stats_t *stats)
+static void collector_left(void *arg, const struct udmon_peer *peer, enum udmon_left reason,
+                           const struct udmon_stats *stats)
 {
     static const char *const reasons[] = {
         [UDMON_LEFT_BYE] = "said goodbye",
@@ -244,8 +245,8 @@ static void collector_left(void *arg, const udmon_peer_t *peer, udmon_left_t rea
         [UDMON_LEFT_REPLACED] = "connected anew",
         [UDMON_LEFT_CLOSING] = "is left alone: the collector is closing",
     };
-    collector_t *collector = arg;
-    host_t *host = store_host(&collector->store, peer->name);
+    struct collector *collector = arg;
+    struct host *host = store_host(&collector->store, peer->name);
 
     if ((host != NULL) && (host->connected > 0)) {
         --host->connected;
@@ -265,10 +266,10 @@ static void collector_left(void *arg, const udmon_peer_t *peer, udmon_left_t rea
     udmon_info("node %s %s", peer->name, reasons[reason]);
 }
 
-static void collector_gap(void *arg, const udmon_peer_t *peer, uint64_t first, uint64_t count)
+static void collector_gap(void *arg, const struct udmon_peer *peer, uint64_t first, uint64_t count)
 {
-    collector_t *collector = arg;
-    host_t *host = store_host(&collector->store, peer->name);
+    struct collector *collector = arg;
+    struct host *host = store_host(&collector->store, peer->name);
 
     if (host != NULL) {
         host->lost += count;
@@ -278,10 +279,10 @@ static void collector_gap(void *arg, const udmon_peer_t *peer, uint64_t first, u
                 (unsigned long long)(first + count - 1));
 }
 
-static void collector_remember(void *arg, const udmon_peer_t *peer)
+static void collector_remember(void *arg, const struct udmon_peer *peer)
 {
-    collector_t *collector = arg;
-    udmon_stats_t stats;
+    struct collector *collector = arg;
+    struct udmon_stats stats;
 
     if (udmon_server_stats(collector->server, peer->id, &stats) == 0) {
         collector_set_next(peer->id, stats.peer_next, collector);
@@ -289,9 +290,9 @@ static void collector_remember(void *arg, const udmon_peer_t *peer)
     }
 }
 
-static void collector_remember_relay(collector_t *collector)
+static void collector_remember_relay(struct collector *collector)
 {
-    relay_t *relay = &collector->relay;
+    struct relay *relay = &collector->relay;
     uint64_t numbers[UDMON_SERVERS_MAX];
     unsigned i;
 
@@ -305,11 +306,11 @@ static void collector_remember_relay(collector_t *collector)
 }
 
 /* Counts pass through the same queue as the samples, so counts and samples match. */
-static void collector_commit(udmon_timer_t *timer)
+static void collector_commit(struct udmon_timer *timer)
 {
-    collector_t *collector = timer->arg;
+    struct collector *collector = timer->arg;
     uint64_t keep_ns;
-    host_t *host;
+    struct host *host;
 
     store_lock(&collector->store);
     udmon_server_clients(collector->server, collector_remember, collector);
@@ -332,9 +333,9 @@ static void collector_commit(udmon_timer_t *timer)
     udmon_timer_set(&collector->loop, timer, COMMIT_MS);
 }
 
-static void collector_ready(udmon_source_t *source, uint32_t events)
+static void collector_ready(struct udmon_source *source, uint32_t events)
 {
-    collector_t *collector = source->arg;
+    struct collector *collector = source->arg;
 
     (void)events;
     store_lock(&collector->store);
@@ -342,7 +343,7 @@ static void collector_ready(udmon_source_t *source, uint32_t events)
     store_unlock(&collector->store);
 }
 
-static collector_t *collector_of_signals;
+static struct collector *collector_of_signals;
 
 static void collector_hangup(void)
 {
@@ -351,9 +352,9 @@ static void collector_hangup(void)
 }
 
 /* Derives the relay's identity from its name, which no other node has. */
-static void collector_name_relay(collector_t *collector, const char *name)
+static void collector_name_relay(struct collector *collector, const char *name)
 {
-    relay_t *relay = &collector->relay;
+    struct relay *relay = &collector->relay;
     uint64_t next;
     unsigned i;
 
@@ -364,9 +365,9 @@ static void collector_name_relay(collector_t *collector, const char *name)
     }
 }
 
-static int collector_open_relay(collector_t *collector)
+static int collector_open_relay(struct collector *collector)
 {
-    udmon_options_t options = collector->options;
+    struct udmon_options options = collector->options;
     char name[UDMON_NAME_MAX + 1], host[UDMON_NAME_MAX + 1] = "";
 
     gethostname(host, sizeof(host) - 1);
@@ -377,16 +378,16 @@ static int collector_open_relay(collector_t *collector)
     return relay_open(&collector->relay, collector->upper, &options, &collector->loop);
 }
 
-int collector_open(collector_t *collector)
+int collector_open(struct collector *collector)
 {
-    udmon_server_callbacks_t callbacks = {
+    struct udmon_server_callbacks callbacks = {
         .message = collector_message,
         .joined = collector_joined,
         .left = collector_left,
         .gap = collector_gap,
         .resume = collector_resume,
     };
-    udmon_options_t options = collector->options;
+    struct udmon_options options = collector->options;
     int ret;
 
     collector_of_signals = collector;
@@ -460,14 +461,14 @@ err_history:
     return ret;
 }
 
-static void collector_finish(series_t *series, void *arg)
+static void collector_finish(struct series *series, void *arg)
 {
     history_finish(arg, series);
 }
 
-void collector_close(collector_t *collector)
+void collector_close(struct collector *collector)
 {
-    host_t *host;
+    struct host *host;
 
     http_close(&collector->http);
     udmon_loop_delete(&collector->loop, &collector->server_source);

@@ -10,32 +10,32 @@
 #include "../lib/net/loop.h"
 #include "../include/udmon.h"
 
-typedef struct collector {
+struct collector {
     /* Set by the caller: */
-    udmon_options_t options; /* of the server, and of the client of an upper collector */
+    struct udmon_options options; /* of the server, and of the client of an upper collector */
     const char *listen, *database;
-    http_options_t http_options;     /* except the database */
-    const char *remote_url, *upper;  /* or NULL */
-    remote_options_t remote_options; /* except the directory */
+    struct http_options http_options;     /* except the database */
+    const char *remote_url, *upper;       /* or NULL */
+    struct remote_options remote_options; /* except the directory */
     uint64_t keep_seconds;
     int64_t max_bytes; /* of the history */
     /* Its own: */
-    udmon_loop_t loop;
-    udmon_signals_t signals;
-    udmon_source_t server_source;
-    udmon_timer_t commit;
-    udmon_server_t *server;
-    store_t store; /* the lock is held while the server is processed */
-    void *agents;  /* tree of agent_t by id: how far their counts had come */
-    writer_t writer;
+    struct udmon_loop loop;
+    struct udmon_signals signals;
+    struct udmon_source server_source;
+    struct udmon_timer commit;
+    struct udmon_server *server;
+    struct store store; /* the lock is held while the server is processed */
+    void *agents;       /* tree of struct agent by id: how far their counts had come */
+    struct writer writer;
     char remote_directory[4096];
-    remote_t remote; /* if there is a remote_url */
-    relay_t relay;   /* if there is an upper collector */
-    http_t http;
-} collector_t;
+    struct remote remote; /* if there is a remote_url */
+    struct relay relay;   /* if there is an upper collector */
+    struct http http;
+};
 
 /* On failure, a line in the log has the reason. */
-int collector_open(collector_t *collector);
-void collector_close(collector_t *collector);
+int collector_open(struct collector *collector);
+void collector_close(struct collector *collector);
 
 #endif

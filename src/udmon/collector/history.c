@@ -67,7 +67,7 @@ static const char *const statements[HISTORY_STATEMENTS] = {
     [HISTORY_LEVEL_PUT] = "INSERT OR REPLACE INTO level(name, bytes) VALUES(?, ?)",
 };
 
-const history_level_t history_levels[HISTORY_LEVELS] = {
+const struct history_level history_levels[HISTORY_LEVELS] = {
     {"chunk", 0, 12, 1800 * 1000},
     {"chunk_1min", 60 * 1000, 3, 12 * 3600 * 1000},
     {"chunk_10min", 600 * 1000, 1, 12 * 3600 * 1000},
@@ -93,7 +93,7 @@ static const char *const level_statements[HISTORY_LEVEL_STATEMENTS] = {
 };
 
 /* A history that cannot be written must not stop the live view, nor fill the log. */
-static void history_failed(history_t *history, const char *doing)
+static void history_failed(struct history *history, const char *doing)
 {
     history->failed = 1;
     if (!history->broken) {
@@ -102,7 +102,7 @@ static void history_failed(history_t *history, const char *doing)
     }
 }
 
-int history_begin(history_t *history)
+int history_begin(struct history *history)
 {
     if (!sqlite3_get_autocommit(history->db)) {
         return 0;
@@ -118,7 +118,7 @@ int history_begin(history_t *history)
 static const char *history_fresh_table = "CREATE TEMP TABLE fresh(series INTEGER PRIMARY KEY)";
 
 /* Bytes of the levels, as of the last commit. */
-static void history_read_levels(history_t *history)
+static void history_read_levels(struct history *history)
 {
     sqlite3_stmt *statement;
     const char *name;
@@ -144,7 +144,7 @@ static void history_read_levels(history_t *history)
  * Called after a commit that contains the chunk, and after a rollback of the transaction that wrote
  * the chunk.
  */
-static void level_written(tail_level_t *open, uint64_t transaction, int committed)
+static void level_written(struct tail_level *open, uint64_t transaction, int committed)
 {
     if (committed) {
         open->committed = open->row_count;
@@ -157,7 +157,7 @@ static void level_written(tail_level_t *open, uint64_t transaction, int committe
 }
 
 /* The log has the samples of a series that are not in a full chunk. */
-static void history_set_dirty(history_t *history, series_t *series, int first)
+static void history_set_dirty(struct history *history, struct series *series, int first)
 {
     if (series->tail->dirty_since == 0) {
         series->tail->dirty_since = first ? 1 : history->log_id;
@@ -171,9 +171,9 @@ static void history_set_dirty(history_t *history, series_t *series, int first)
 }
 
 /* The transaction is over: readers find its full chunks in the database, or they are lost. */
-static void history_written_end(history_t *history, int committed)
+static void history_written_end(struct history *history, int committed)
 {
-    series_t *series;
+    struct series *series;
     int level;
 
     while ((series = STAILQ_FIRST(&history->written)) != NULL) {
@@ -195,7 +195,7 @@ static void history_written_end(history_t *history, int committed)
  * After an error such as a full disk, SQLite may roll back the whole transaction. Then the rows of
  * the transaction are gone: chunks, and rows whose keys are remembered here.
  */
-static void history_check_transaction(history_t *history)
+static void history_check_transaction(struct history *history)
 {
     if (sqlite3_get_autocommit(history->db)) {
         history->unstored += history->written_samples;
@@ -207,7 +207,7 @@ static void history_check_transaction(history_t *history)
 }
 
 /* Run a statement that answers nothing. */
-static int history_run(history_t *history, sqlite3_stmt *statement)
+static int history_run(struct history *history, sqlite3_stmt *statement)
 {
     int ret;
 
@@ -225,7 +225,7 @@ static int history_run(history_t *history, sqlite3_stmt *statement)
     return 0;
 }
 
-static int history_do(history_t *history, int which)
+static int history_do(struct history *history, int which)
 {
     return history_run(history, history->statements[which]);
 }
@@ -234,7 +234,7 @@ static int history_do(history_t *history, int which)
 static int history_busy(void *arg, int times)
 {
     const struct timespec pause = {.tv_nsec = BUSY_SLEEP_MS * 1000000};
-    const history_t *history = arg;
+    const struct history *history = arg;
 
     nanosleep(&pause, NULL);
     return (history->stopping == NULL) || !__atomic_load_n(history->stopping, __ATOMIC_SEQ_CST) ||
@@ -242,7 +242,7 @@ static int history_busy(void *arg, int times)
 }
 
 /* The tables of a level, and its statements. Returns SQLite's status. */
-static int history_open_level(history_t *history, int level)
+static int history_open_level(struct history *history, int level)
 {
     char text[768];
     int i, ret;
@@ -256,7 +256,7 @@ static int history_open_level(history_t *history, int level)
     return ret;
 }
 
-static int history_prepare(history_t *history)
+static int history_prepare(struct history *history)
 {
     int i, ret = sqlite3_exec(history->db, history_fresh_table, NULL, NULL, NULL);
 
@@ -269,7 +269,7 @@ static int history_prepare(history_t *history)
     return ret;
 }
 
-int64_t history_ask(history_t *history, const char *query)
+int64_t history_ask(struct history *history, const char *query)
 {
     sqlite3_stmt *statement;
     int64_t number = 0;
@@ -292,7 +292,7 @@ static int64_t history_get(sqlite3_stmt *statement)
 }
 
 /* Returns whether the host has a key. */
-static int history_host_key(history_t *history, host_t *host)
+static int history_host_key(struct history *history, struct host *host)
 {
     if (host->key_of != history->generation) {
         sqlite3_bind_text(history->statements[HISTORY_HOST_ADD], 1, host->name, -1, SQLITE_STATIC);
@@ -307,7 +307,7 @@ static int history_host_key(history_t *history, host_t *host)
 }
 
 /* Returns whether the series has a key. */
-static int history_series_key(history_t *history, series_t *series)
+static int history_series_key(struct history *history, struct series *series)
 {
     sqlite3_stmt *add = history->statements[HISTORY_SERIES_ADD];
     sqlite3_stmt *get = history->statements[HISTORY_SERIES_GET];
@@ -333,8 +333,8 @@ static int history_series_key(history_t *history, series_t *series)
 
 /* ---- writing chunks -------------------------------------------------------------------------- */
 
-int history_write(history_t *history, int level, int64_t key, const chunk_t *chunk, uint64_t log,
-                  const uint8_t *bytes, size_t length, int64_t *row_p)
+int history_write(struct history *history, int level, int64_t key, const struct chunk *chunk,
+                  uint64_t log, const uint8_t *bytes, size_t length, int64_t *row_p)
 {
     sqlite3_stmt *statement =
         history->of_level[level][(*row_p != 0) ? HISTORY_UPDATE : HISTORY_INSERT];
@@ -360,7 +360,7 @@ int history_write(history_t *history, int level, int64_t key, const chunk_t *chu
     return 0;
 }
 
-static void history_set_written(history_t *history, series_t *series)
+static void history_set_written(struct history *history, struct series *series)
 {
     if (!series->is_written) {
         series->is_written = 1;
@@ -373,11 +373,11 @@ static void history_set_written(history_t *history, series_t *series)
  * Writes the entries of a level in memory. `full`: the chunk ends here, else it continues in this
  * row.
  */
-static int history_flush(history_t *history, series_t *series, int level, int full)
+static int history_flush(struct history *history, struct series *series, int level, int full)
 {
-    tail_level_t *open = &series->tail->levels[level];
+    struct tail_level *open = &series->tail->levels[level];
     uint8_t bytes[CHUNK_BYTES];
-    chunk_t chunk;
+    struct chunk chunk;
     int64_t row = open->row, before;
     size_t length;
     unsigned count = open->count;
@@ -416,7 +416,7 @@ static int history_flush(history_t *history, series_t *series, int level, int fu
     return ret;
 }
 
-static void history_set_clean(history_t *history, series_t *series)
+static void history_set_clean(struct history *history, struct series *series)
 {
     if (series->tail->dirty_since != 0) {
         series->tail->dirty_since = 0;
@@ -426,10 +426,10 @@ static void history_set_clean(history_t *history, series_t *series)
 }
 
 /* Add an entry to a level; a full chunk is written. */
-static void history_entry(history_t *history, series_t *series, int level, int64_t time_ms,
-                          const double values[CHUNK_COLUMNS])
+static void history_entry(struct history *history, struct series *series, int level,
+                          int64_t time_ms, const double values[CHUNK_COLUMNS])
 {
-    tail_level_t *open = &series->tail->levels[level];
+    struct tail_level *open = &series->tail->levels[level];
 
     if ((open->count == tail_full(level)) ||
         ((open->count > 0) && (llabs(time_ms - open->begin_ms) > history_levels[level].span_ms))) {
@@ -446,9 +446,9 @@ static void history_entry(history_t *history, series_t *series, int level, int64
 }
 
 /* Make an entry of a step that is over, and begin the next. */
-static void history_end_step(history_t *history, series_t *series, int level)
+static void history_end_step(struct history *history, struct series *series, int level)
 {
-    tail_step_t *step = &series->tail->steps[level - 1];
+    struct tail_step *step = &series->tail->steps[level - 1];
     double values[CHUNK_COLUMNS] = {
         series->counter ? step->last : (float)(step->sum / step->count),
         (step->ranged > 0) ? step->least : NAN,
@@ -462,10 +462,10 @@ static void history_end_step(history_t *history, series_t *series, int level)
 }
 
 /* `ranged`: the value, or a counter's rate; NAN if not known. */
-static void history_step(history_t *history, series_t *series, int level, int64_t time_ms,
+static void history_step(struct history *history, struct series *series, int level, int64_t time_ms,
                          double value, double ranged)
 {
-    tail_step_t *step = &series->tail->steps[level - 1];
+    struct tail_step *step = &series->tail->steps[level - 1];
     int64_t number = time_ms / history_levels[level].step_ms;
 
     if (number > step->number) { /* a late sample counts for the current step */
@@ -484,9 +484,10 @@ static void history_step(history_t *history, series_t *series, int level, int64_
 }
 
 /* The steps that a sample falls into. */
-static void history_steps(history_t *history, series_t *series, int64_t time_ms, double value)
+static void history_steps(struct history *history, struct series *series, int64_t time_ms,
+                          double value)
 {
-    tail_t *tail = series->tail;
+    struct tail *tail = series->tail;
     double ranged = value;
     int level;
 
@@ -515,7 +516,7 @@ static size_t log_put_number(uint8_t *bytes, uint64_t number)
     return length;
 }
 
-static int history_log(history_t *history, int64_t key, int64_t time_ms, double value)
+static int history_log(struct history *history, int64_t key, int64_t time_ms, double value)
 {
     size_t size = (history->log_size > 0) ? (2 * history->log_size) : 65536;
     int64_t apart = time_ms - history->log_ms;
@@ -539,11 +540,11 @@ static int history_log(history_t *history, int64_t key, int64_t time_ms, double 
 }
 
 /* Write the log's row of this commit. Samples that stay in memory too long get into rows. */
-static void history_log_commit(history_t *history)
+static void history_log_commit(struct history *history)
 {
     sqlite3_stmt *add = history->statements[HISTORY_LOG_ADD];
     uint64_t oldest;
-    series_t *series;
+    struct series *series;
 
     if (history->log_count > 0) {
         memcpy(history->log, &history->log_ms, sizeof(history->log_ms));
@@ -564,7 +565,7 @@ static void history_log_commit(history_t *history)
     history_do(history, HISTORY_LOG_PRUNE);
 }
 
-static void history_log_next(history_t *history)
+static void history_log_next(struct history *history)
 {
     ++history->log_id;
     history->log_count = 0;
@@ -575,7 +576,7 @@ static void history_log_next(history_t *history)
 /* ---- opening --------------------------------------------------------------------------------- */
 
 /* A second collector on one file would mix the histories of both. */
-static int history_lock(history_t *history, const char *file)
+static int history_lock(struct history *history, const char *file)
 {
     char path[4096];
     int ret = 0;
@@ -594,7 +595,7 @@ static int history_lock(history_t *history, const char *file)
     return ret;
 }
 
-static void history_put_levels(history_t *history)
+static void history_put_levels(struct history *history)
 {
     sqlite3_stmt *put = history->statements[HISTORY_LEVEL_PUT];
     int level;
@@ -606,7 +607,8 @@ static void history_put_levels(history_t *history)
     }
 }
 
-int history_open(history_t *history, const char *file, uint64_t keep_seconds, int64_t max_bytes)
+int history_open(struct history *history, const char *file, uint64_t keep_seconds,
+                 int64_t max_bytes)
 {
     char *message = NULL;
     int ret;
@@ -664,7 +666,7 @@ err:
     return ret;
 }
 
-void history_close(history_t *history)
+void history_close(struct history *history)
 {
     int i, level;
 
@@ -685,10 +687,10 @@ void history_close(history_t *history)
     }
 }
 
-void history_load(history_t *history, store_t *store)
+void history_load(struct history *history, struct store *store)
 {
     sqlite3_stmt *statement;
-    host_t *host;
+    struct host *host;
 
     if (sqlite3_prepare_v2(history->db, "SELECT id, name, received, lost FROM host", -1, &statement,
                            NULL) != SQLITE_OK) {
@@ -708,7 +710,7 @@ void history_load(history_t *history, store_t *store)
     sqlite3_finalize(statement);
 }
 
-void history_agents(history_t *history, void (*each)(uint64_t id, uint64_t next, void *arg),
+void history_agents(struct history *history, void (*each)(uint64_t id, uint64_t next, void *arg),
                     void *arg)
 {
     sqlite3_stmt *statement;
@@ -724,7 +726,7 @@ void history_agents(history_t *history, void (*each)(uint64_t id, uint64_t next,
     sqlite3_finalize(statement);
 }
 
-void history_host(history_t *history, host_t *host, uint64_t received, uint64_t lost)
+void history_host(struct history *history, struct host *host, uint64_t received, uint64_t lost)
 {
     sqlite3_stmt *statement = history->statements[HISTORY_HOST_UPDATE];
 
@@ -741,10 +743,10 @@ void history_host(history_t *history, host_t *host, uint64_t received, uint64_t 
 /* ---- taking samples -------------------------------------------------------------------------- */
 
 /* Steps that a collector that was killed had only in memory are made again of the samples. */
-static void history_catch_up(history_t *history, series_t *series)
+static void history_catch_up(struct history *history, struct series *series)
 {
     int64_t ends[HISTORY_LEVELS], first = INT64_MAX;
-    history_points_t points = {0};
+    struct history_points points = {0};
     int level;
     size_t i;
 
@@ -773,9 +775,9 @@ static void history_catch_up(history_t *history, series_t *series)
 }
 
 /* Returns whether samples of the series can be taken. */
-static int history_ready(history_t *history, series_t *series)
+static int history_ready(struct history *history, struct series *series)
 {
-    tail_t *tail;
+    struct tail *tail;
 
     if ((series->key_of != history->generation) && !history_series_key(history, series)) {
         return 0;
@@ -793,7 +795,7 @@ static int history_ready(history_t *history, series_t *series)
     return 1;
 }
 
-void history_add(history_t *history, series_t *series, int64_t time_ms, double value)
+void history_add(struct history *history, struct series *series, int64_t time_ms, double value)
 {
     const double values[CHUNK_COLUMNS] = {value};
 
@@ -810,7 +812,7 @@ void history_add(history_t *history, series_t *series, int64_t time_ms, double v
     history_steps(history, series, time_ms, value);
 }
 
-void history_finish(history_t *history, series_t *series)
+void history_finish(struct history *history, struct series *series)
 {
     int level;
 
@@ -830,7 +832,7 @@ void history_finish(history_t *history, series_t *series)
  * The time of day for ages. A jump of the system clock must not delete the history. So this clock
  * continues unchanged until the system clock has been steady for CLOCK_TRUST_NS.
  */
-static uint64_t history_clock(history_t *history)
+static uint64_t history_clock(struct history *history)
 {
     uint64_t now_ns = udmon_now_ns(), system_ms = udmon_time_ns() / 1000000;
     uint64_t here_ms = history->clock_ms + ((now_ns - history->clock_at_ns) / 1000000);
@@ -853,7 +855,7 @@ static uint64_t history_clock(history_t *history)
     return here_ms;
 }
 
-void history_agent(history_t *history, uint64_t id, uint64_t next)
+void history_agent(struct history *history, uint64_t id, uint64_t next)
 {
     sqlite3_stmt *statement = history->statements[HISTORY_AGENT_PUT];
 
@@ -864,7 +866,8 @@ void history_agent(history_t *history, uint64_t id, uint64_t next)
 }
 
 /* Deletes the oldest chunks of a level: `excess` bytes, or the chunks that end before a time. */
-static void history_prune_level(history_t *history, int level, int64_t before_ms, int64_t excess)
+static void history_prune_level(struct history *history, int level, int64_t before_ms,
+                                int64_t excess)
 {
     sqlite3_stmt *oldest = history->of_level[level][HISTORY_OLDEST];
     sqlite3_stmt *prune = history->of_level[level][HISTORY_PRUNE_ROWS];
@@ -890,10 +893,10 @@ static void history_prune_level(history_t *history, int level, int64_t before_ms
 }
 
 /* Delete rows that nothing refers to. A node or series that comes back gets a new row. */
-static void history_tidy(history_t *history, uint64_t now_ms)
+static void history_tidy(struct history *history, uint64_t now_ms)
 {
     sqlite3_stmt *fresh = history->statements[HISTORY_FRESH];
-    series_t *series;
+    struct series *series;
     int changes;
 
     STAILQ_FOREACH(series, &history->dirty, dirty) {
@@ -913,9 +916,9 @@ static void history_tidy(history_t *history, uint64_t now_ms)
     history_do(history, HISTORY_PRUNE_COUNTED);
 }
 
-static void history_prune(history_t *history)
+static void history_prune(struct history *history)
 {
-    static udmon_log_limit_t limit;
+    static struct udmon_log_limit limit;
     uint64_t now_ms = history_clock(history), now_ns = udmon_now_ns();
     int64_t excess;
     int level;
@@ -937,7 +940,7 @@ static void history_prune(history_t *history)
 }
 
 /* Whether the file is still the one that was opened. SQLite goes on writing to a deleted file. */
-static int history_moved(history_t *history)
+static int history_moved(struct history *history)
 {
     int moved = 0;
 
@@ -945,9 +948,9 @@ static int history_moved(history_t *history)
     return moved;
 }
 
-void history_commit(history_t *history)
+void history_commit(struct history *history)
 {
-    static udmon_log_limit_t limit;
+    static struct udmon_log_limit limit;
 
     if (history_moved(history)) {
         history->unstored += history->log_count;

@@ -52,16 +52,16 @@ enum {
     HISTORY_LEVEL_STATEMENTS
 };
 
-typedef struct history_level {
+struct history_level {
     const char *table;
     int64_t step_ms; /* 0: samples as they came */
     int share;       /* of the bytes, in sixteenths */
     int64_t span_ms; /* a chunk lasts no longer */
-} history_level_t;
+};
 
-extern const history_level_t history_levels[HISTORY_LEVELS];
+extern const struct history_level history_levels[HISTORY_LEVELS];
 
-typedef struct history {
+struct history {
     sqlite3 *db;
     int lock_fd; /* of the file that keeps a second collector away */
     sqlite3_stmt *statements[HISTORY_STATEMENTS];
@@ -88,52 +88,53 @@ typedef struct history {
     uint64_t unstored; /* samples that were lost with a transaction, or could not be written */
     int failed;        /* something in the current transaction */
     int broken;        /* the disk is full or gone; logged once */
-} history_t;
+};
 
 /*
  * -EIO or, if another collector uses it, -EBUSY, with a message. `file` is made if it is not there;
  * one of an earlier form is converted.
  */
-int history_open(history_t *history, const char *file, uint64_t keep_seconds, int64_t max_bytes);
-void history_close(history_t *history);
+int history_open(struct history *history, const char *file, uint64_t keep_seconds,
+                 int64_t max_bytes);
+void history_close(struct history *history);
 
 /* Hosts with their counts, as they were at the last commit. */
-void history_load(history_t *history, store_t *store);
+void history_load(struct history *history, struct store *store);
 
 /* Calls `each` for all known agents, with the number of the next expected record. */
-void history_agents(history_t *history, void (*each)(uint64_t id, uint64_t next, void *arg),
+void history_agents(struct history *history, void (*each)(uint64_t id, uint64_t next, void *arg),
                     void *arg);
 
 /* Adds a sample. A sample that cannot be added is counted in `unstored`. */
-void history_add(history_t *history, series_t *series, int64_t time_ms, double value);
+void history_add(struct history *history, struct series *series, int64_t time_ms, double value);
 /* Writes a series' entries in memory, before the program ends. */
-void history_finish(history_t *history, series_t *series);
-void history_host(history_t *history, host_t *host, uint64_t received, uint64_t lost);
-void history_agent(history_t *history, uint64_t id, uint64_t next);
+void history_finish(struct history *history, struct series *series);
+void history_host(struct history *history, struct host *host, uint64_t received, uint64_t lost);
+void history_agent(struct history *history, uint64_t id, uint64_t next);
 
 /* Deletes some outdated data, and commits. */
-void history_commit(history_t *history);
+void history_commit(struct history *history);
 
 /* Samples, or steps, in the order of time. */
-typedef struct history_point {
+struct history_point {
     int64_t time_ms;
     double value, least, most; /* NAN if not known */
-} history_point_t;
+};
 
-typedef struct history_points {
-    history_point_t *points;
+struct history_points {
+    struct history_point *points;
     size_t count, size;
-} history_points_t;
+};
 
 /*
  * Read a level of a series in [from, until). `key` is that of the table `series`; `series` is
  * of the store, or NULL if the store does not have it. The caller frees points->points. -ENOMEM,
  * -EIO, or -ETIME if the budget (or NULL) is spent.
  */
-int history_read(sqlite3 *db, const series_t *series, int64_t key, int level, int64_t from_ms,
-                 int64_t until_ms, budget_t *budget, history_points_t *points);
+int history_read(sqlite3 *db, const struct series *series, int64_t key, int level, int64_t from_ms,
+                 int64_t until_ms, struct budget *budget, struct history_points *points);
 
 /* When a level of a series begins, or INT64_MAX. */
-int64_t history_begins(sqlite3 *db, const series_t *series, int64_t key, int level);
+int64_t history_begins(sqlite3 *db, const struct series *series, int64_t key, int level);
 
 #endif

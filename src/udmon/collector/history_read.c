@@ -7,17 +7,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct gathering {
-    history_points_t *points;
+struct gathering {
+    struct history_points *points;
     int64_t from_ms, until_ms;
     int no_memory;
-} gathering_t;
+};
 
-static void gather(const chunk_t *chunk, void *arg)
+static void gather(const struct chunk *chunk, void *arg)
 {
-    gathering_t *gathering = arg;
-    history_points_t *points = gathering->points;
-    history_point_t *grown;
+    struct gathering *gathering = arg;
+    struct history_points *points = gathering->points;
+    struct history_point *grown;
     unsigned i;
 
     if (points->count + chunk->count > points->size) {
@@ -32,7 +32,7 @@ static void gather(const chunk_t *chunk, void *arg)
     }
     for (i = 0; i < chunk->count; ++i) {
         if ((chunk->times[i] >= gathering->from_ms) && (chunk->times[i] < gathering->until_ms)) {
-            points->points[points->count++] = (history_point_t){
+            points->points[points->count++] = (struct history_point){
                 .time_ms = chunk->times[i],
                 .value = chunk->values[0][i],
                 .least = (chunk->columns > 1) ? chunk->values[1][i] : NAN,
@@ -44,13 +44,13 @@ static void gather(const chunk_t *chunk, void *arg)
 
 static int point_compare(const void *left, const void *right)
 {
-    const history_point_t *a = left, *b = right;
+    const struct history_point *a = left, *b = right;
 
     return (a->time_ms > b->time_ms) - (a->time_ms < b->time_ms);
 }
 
 /* Chunks overlap where samples came late, and where memory and the database have the same ones. */
-static void points_sort(history_points_t *points)
+static void points_sort(struct history_points *points)
 {
     size_t i, kept = 0;
     int sorted = 1;
@@ -69,17 +69,17 @@ static void points_sort(history_points_t *points)
     points->count = kept + 1;
 }
 
-int history_read(sqlite3 *db, const series_t *series, int64_t key, int level, int64_t from_ms,
-                 int64_t until_ms, budget_t *budget, history_points_t *points)
+int history_read(sqlite3 *db, const struct series *series, int64_t key, int level, int64_t from_ms,
+                 int64_t until_ms, struct budget *budget, struct history_points *points)
 {
-    gathering_t gathering = {.points = points, .from_ms = from_ms, .until_ms = until_ms};
-    history_points_t stored = {0};
+    struct gathering gathering = {.points = points, .from_ms = from_ms, .until_ms = until_ms};
+    struct history_points stored = {0};
     sqlite3_stmt *statement;
-    chunk_t chunk;
+    struct chunk chunk;
     char query[200];
     int ret;
 
-    *points = (history_points_t){0};
+    *points = (struct history_points){0};
     /* Memory first: entries that are committed in between are found twice, and never missed. */
     if (series != NULL) {
         tail_read(&series->tail, level, gather, &gathering);
@@ -113,7 +113,7 @@ int history_read(sqlite3 *db, const series_t *series, int64_t key, int level, in
     gathering.from_ms = INT64_MIN;
     gathering.until_ms = INT64_MAX;
     if ((points->count > 0) && (stored.count > 0)) {
-        history_point_t *both =
+        struct history_point *both =
             realloc(stored.points, (stored.count + points->count) * sizeof(*both));
 
         if (both != NULL) {
@@ -136,7 +136,7 @@ int history_read(sqlite3 *db, const series_t *series, int64_t key, int level, in
                                                  -EIO;
 }
 
-static void begins_look(const chunk_t *chunk, void *arg)
+static void begins_look(const struct chunk *chunk, void *arg)
 {
     int64_t *first = arg;
 
@@ -145,7 +145,7 @@ static void begins_look(const chunk_t *chunk, void *arg)
     }
 }
 
-int64_t history_begins(sqlite3 *db, const series_t *series, int64_t key, int level)
+int64_t history_begins(sqlite3 *db, const struct series *series, int64_t key, int level)
 {
     int64_t first = INT64_MAX, stored;
     sqlite3_stmt *statement;

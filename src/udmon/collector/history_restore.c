@@ -47,27 +47,27 @@ static int log_each(const uint8_t *at, size_t length, int64_t base_ms,
     return 0;
 }
 
-typedef struct replayed {
+struct replayed {
     int64_t key;
     uint64_t log; /* rows up to this one are in chunks */
-    chunk_t chunk;
-} replayed_t;
+    struct chunk chunk;
+};
 
-typedef struct replay {
-    history_t *history;
+struct replay {
+    struct history *history;
     void *tree;
     uint64_t log, samples;
     int failed;
-} replay_t;
+};
 
 static int replayed_compare(const void *left, const void *right)
 {
-    const replayed_t *a = left, *b = right;
+    const struct replayed *a = left, *b = right;
 
     return (a->key > b->key) - (a->key < b->key);
 }
 
-static void replayed_write(replay_t *replay, replayed_t *replayed)
+static void replayed_write(struct replay *replay, struct replayed *replayed)
 {
     uint8_t bytes[CHUNK_BYTES];
     int64_t row = 0;
@@ -84,9 +84,9 @@ static void replayed_write(replay_t *replay, replayed_t *replayed)
     }
 }
 
-static replayed_t *replay_find(replay_t *replay, int64_t key)
+static struct replayed *replay_find(struct replay *replay, int64_t key)
 {
-    replayed_t *replayed, **found, probe = {.key = key};
+    struct replayed *replayed, **found, probe = {.key = key};
     char query[128];
 
     found = tfind(&probe, &replay->tree, replayed_compare);
@@ -115,9 +115,9 @@ static replayed_t *replay_find(replay_t *replay, int64_t key)
 
 static void replay_sample(int64_t key, int64_t time_ms, double value, void *arg)
 {
-    replay_t *replay = arg;
-    replayed_t *replayed = replay_find(replay, key);
-    chunk_t *chunk;
+    struct replay *replay = arg;
+    struct replayed *replayed = replay_find(replay, key);
+    struct chunk *chunk;
 
     if ((replayed == NULL) || (replay->log < replayed->log)) {
         return;
@@ -139,14 +139,14 @@ static void replay_free(void *replayed)
 static void replay_rest(const void *node, VISIT which, void *arg)
 {
     if ((which == postorder) || (which == leaf)) {
-        replayed_write(arg, *(replayed_t *const *)node);
+        replayed_write(arg, *(struct replayed *const *)node);
     }
 }
 
 /* Makes chunks of the log's samples that no chunk has. */
-int history_replay(history_t *history)
+int history_replay(struct history *history)
 {
-    replay_t replay = {.history = history};
+    struct replay replay = {.history = history};
     sqlite3_stmt *statement;
     int64_t base_ms;
     int ret;
@@ -183,16 +183,16 @@ int history_replay(history_t *history)
 
 /* ---- histories of the earlier form ------------------------------------------------------------- */
 
-typedef struct conversion {
-    history_t *history;
+struct conversion {
+    struct history *history;
     int level;
     int64_t key;
-    chunk_t chunk;
+    struct chunk chunk;
     uint64_t samples;
     int failed;
-} conversion_t;
+};
 
-static void conversion_write(conversion_t *conversion)
+static void conversion_write(struct conversion *conversion)
 {
     uint8_t bytes[CHUNK_BYTES];
     int64_t row = 0;
@@ -208,10 +208,11 @@ static void conversion_write(conversion_t *conversion)
     }
 }
 
-static void conversion_row(conversion_t *conversion, int64_t key, int64_t time_ms, double value)
+static void conversion_row(struct conversion *conversion, int64_t key, int64_t time_ms,
+                           double value)
 {
-    const history_level_t *level = &history_levels[conversion->level];
-    chunk_t *chunk = &conversion->chunk;
+    const struct history_level *level = &history_levels[conversion->level];
+    struct chunk *chunk = &conversion->chunk;
 
     if ((key != conversion->key) || (chunk->count == tail_full(conversion->level)) ||
         ((chunk->count > 0) && (time_ms - chunk->times[0] > level->span_ms))) {
@@ -225,7 +226,7 @@ static void conversion_row(conversion_t *conversion, int64_t key, int64_t time_m
     chunk->values[2][chunk->count++] = NAN;
 }
 
-static int history_convert_table(conversion_t *conversion, int level, const char *query)
+static int history_convert_table(struct conversion *conversion, int level, const char *query)
 {
     sqlite3_stmt *statement;
     int ret;
@@ -248,7 +249,7 @@ static int history_convert_table(conversion_t *conversion, int level, const char
 }
 
 /* In one transaction: if the collector is killed, its next start converts the series again. */
-static int history_convert_series(history_t *history)
+static int history_convert_series(struct history *history)
 {
     if (history_ask(history, "SELECT count(*) FROM sqlite_master WHERE name = 'series' AND sql LIKE"
                              " '%UNIQUE(host, name, counter)%'") == 1) {
@@ -266,7 +267,7 @@ static int history_convert_series(history_t *history)
                -EIO;
 }
 
-int history_convert(history_t *history)
+int history_convert(struct history *history)
 {
     static const struct {
         int level;
@@ -280,7 +281,7 @@ int history_convert(history_t *history)
         {1, "SELECT series, time_ms, value FROM sample_1min ORDER BY series, time_ms"},
         {2, "SELECT series, time_ms, value FROM sample_10min ORDER BY series, time_ms"},
     };
-    conversion_t conversion = {.history = history};
+    struct conversion conversion = {.history = history};
     size_t i;
 
     if (history_convert_series(history) < 0) {

@@ -33,19 +33,19 @@ enum {
 
 /* Connections, to close slow ones */
 
-typedef enum http_state { HTTP_REQUESTING, HTTP_ASKED, HTTP_READING } http_state_t;
+enum http_state { HTTP_REQUESTING, HTTP_ASKED, HTTP_READING };
 
-typedef struct http_connection {
+struct http_connection {
     LIST_ENTRY(http_connection) list;
     int fd;
-    http_state_t state;
+    enum http_state state;
     uint64_t since_ns; /* of the state */
-} http_connection_t;
+};
 
 /* Close the oldest connection of a state. With the lock held. */
-static void http_evict(http_t *http, http_state_t state, uint64_t before_ns)
+static void http_evict(struct http *http, enum http_state state, uint64_t before_ns)
 {
-    http_connection_t *each, *oldest = NULL;
+    struct http_connection *each, *oldest = NULL;
 
     LIST_FOREACH(each, &http->connections, list) {
         if ((each->state == state) && (each->since_ns < before_ns) &&
@@ -60,7 +60,7 @@ static void http_evict(http_t *http, http_state_t state, uint64_t before_ns)
 }
 
 /* With the lock held. */
-static void http_count(http_t *http, http_state_t state, int by)
+static void http_count(struct http *http, enum http_state state, int by)
 {
     http->requesting += (state == HTTP_REQUESTING) ? by : 0;
     http->reading += (state == HTTP_READING) ? by : 0;
@@ -71,8 +71,8 @@ static void http_connected(void *arg, struct MHD_Connection *connection, void **
 {
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-    http_connection_t *each = *socket_context;
-    http_t *http = arg;
+    struct http_connection *each = *socket_context;
+    struct http *http = arg;
 
     pthread_mutex_lock(&http->lock);
     if (code == MHD_CONNECTION_NOTIFY_STARTED) {
@@ -97,11 +97,11 @@ static void http_connected(void *arg, struct MHD_Connection *connection, void **
     pthread_mutex_unlock(&http->lock);
 }
 
-static void http_enter(http_t *http, struct MHD_Connection *connection, http_state_t state)
+static void http_enter(struct http *http, struct MHD_Connection *connection, enum http_state state)
 {
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
-    http_connection_t *each = (info != NULL) ? info->socket_context : NULL;
+    struct http_connection *each = (info != NULL) ? info->socket_context : NULL;
 
     pthread_mutex_lock(&http->lock);
     if (each != NULL) {
@@ -116,7 +116,7 @@ static void http_enter(http_t *http, struct MHD_Connection *connection, http_sta
     pthread_mutex_unlock(&http->lock);
 }
 
-static int http_too_many_readers(http_t *http)
+static int http_too_many_readers(struct http *http)
 {
     int too_many;
 
@@ -126,7 +126,7 @@ static int http_too_many_readers(http_t *http)
     return too_many;
 }
 
-void http_expire(http_t *http)
+void http_expire(struct http *http)
 {
     static const uint64_t limits[] = {
         [HTTP_REQUESTING] = HTTP_REQUEST_NS,
@@ -134,7 +134,7 @@ void http_expire(http_t *http)
         [HTTP_READING] = HTTP_ANSWER_NS,
     };
     uint64_t now = udmon_now_ns();
-    http_connection_t *each;
+    struct http_connection *each;
 
     pthread_mutex_lock(&http->lock);
     LIST_FOREACH(each, &http->connections, list) {
@@ -231,9 +231,9 @@ static struct MHD_Response *http_json(struct json_object *object, int gzip)
 }
 
 /* The cache's entry for an answer, or else its oldest entry. */
-static http_cached_t *http_cache(http_cached_t cache[HTTP_CACHED], const char *what)
+static struct http_cached *http_cache(struct http_cached cache[HTTP_CACHED], const char *what)
 {
-    http_cached_t *oldest = &cache[0];
+    struct http_cached *oldest = &cache[0];
     int i;
 
     for (i = 0; i < HTTP_CACHED; ++i) {
@@ -248,9 +248,9 @@ static http_cached_t *http_cache(http_cached_t cache[HTTP_CACHED], const char *w
 }
 
 /* A fresh answer, or NULL: then `response` is to be made and kept by http_keep. */
-static struct MHD_Response *http_fresh(http_cached_t cache[HTTP_CACHED], const char *what)
+static struct MHD_Response *http_fresh(struct http_cached cache[HTTP_CACHED], const char *what)
 {
-    const http_cached_t *cached = http_cache(cache, what);
+    const struct http_cached *cached = http_cache(cache, what);
 
     return (!strcmp(cached->what, what) && ((udmon_now_ns() - cached->made_ns) <= HTTP_CACHE_NS)) ?
                cached->response :
@@ -258,10 +258,10 @@ static struct MHD_Response *http_fresh(http_cached_t cache[HTTP_CACHED], const c
 }
 
 /* Keep an answer for a second. */
-static void http_keep(http_cached_t cache[HTTP_CACHED], const char *what,
+static void http_keep(struct http_cached cache[HTTP_CACHED], const char *what,
                       struct MHD_Response *response)
 {
-    http_cached_t *cached = http_cache(cache, what);
+    struct http_cached *cached = http_cache(cache, what);
 
     if (cached->response != NULL) {
         MHD_destroy_response(cached->response); /* connections that send it have references */
@@ -271,7 +271,7 @@ static void http_keep(http_cached_t cache[HTTP_CACHED], const char *what,
     snprintf(cached->what, sizeof(cached->what), "%s", (response != NULL) ? what : "");
 }
 
-static void http_forget(http_cached_t cache[HTTP_CACHED])
+static void http_forget(struct http_cached cache[HTTP_CACHED])
 {
     int i;
 
@@ -283,7 +283,7 @@ static void http_forget(http_cached_t cache[HTTP_CACHED])
     }
 }
 
-static struct MHD_Response *http_metrics(http_t *http, int format, int gzip)
+static struct MHD_Response *http_metrics(struct http *http, int format, int gzip)
 {
     char *text = NULL;
     size_t length;
@@ -328,7 +328,7 @@ static const char *http_argument(struct MHD_Connection *connection, const char *
 }
 
 /* The part of the history that is asked for: the last `seconds`, or `from`..`until`. */
-static int http_range(struct MHD_Connection *connection, api_range_t *range)
+static int http_range(struct MHD_Connection *connection, struct api_range *range)
 {
     long seconds = http_number(connection, "seconds", 600);
 
@@ -348,9 +348,9 @@ static int http_range(struct MHD_Connection *connection, api_range_t *range)
 
 /* A request, from its header to the end of its answer */
 
-typedef struct http_request {
-    pool_job_t job;
-    http_t *http;
+struct http_request {
+    struct pool_job job;
+    struct http *http;
     struct MHD_Connection *connection;
     const char *url;
     int gzip, format;
@@ -359,9 +359,10 @@ typedef struct http_request {
     unsigned status;
     struct MHD_Response *response; /* of the request's own, or of /metrics, or NULL: no memory; */
     int is_metrics, is_nodes;      /* or the contents of the cache */
-} http_request_t;
+};
 
-static struct MHD_Response *http_fail(http_request_t *request, unsigned status, const char *words)
+static struct MHD_Response *http_fail(struct http_request *request, unsigned status,
+                                      const char *words)
 {
     request->status = status;
     request->answered = 1;
@@ -369,14 +370,14 @@ static struct MHD_Response *http_fail(http_request_t *request, unsigned status, 
 }
 
 /* /api/series of a `name`, /api/lines of a `family`. */
-static struct MHD_Response *http_series(http_request_t *request, int lines, sqlite3 *db,
-                                        budget_t *budget)
+static struct MHD_Response *http_series(struct http_request *request, int lines, sqlite3 *db,
+                                        struct budget *budget)
 {
     const char *node = http_argument(request->connection, "node");
     const char *what = http_argument(request->connection, lines ? "family" : "name");
-    api_reader_t reader = {.db = db, .store = request->http->store, .budget = budget};
+    struct api_reader reader = {.db = db, .store = request->http->store, .budget = budget};
     struct json_object *answer;
-    api_range_t range;
+    struct api_range range;
 
     if ((node == NULL) || (what == NULL) || (http_range(request->connection, &range) < 0)) {
         return http_fail(request, MHD_HTTP_BAD_REQUEST,
@@ -395,15 +396,15 @@ static struct MHD_Response *http_series(http_request_t *request, int lines, sqli
     return http_json(answer, request->gzip);
 }
 
-static const char *http_nodes_kind(const http_request_t *request)
+static const char *http_nodes_kind(const struct http_request *request)
 {
     return request->gzip ? "gzip" : "plain";
 }
 
 /* All nodes, unless the cache has a fresh answer. With the overview's lock held. */
-static void http_make_nodes(http_t *http, const char *what, int gzip)
+static void http_make_nodes(struct http *http, const char *what, int gzip)
 {
-    const overview_query_t all = {.limit = SIZE_MAX};
+    const struct overview_query all = {.limit = SIZE_MAX};
     struct MHD_Response *response;
     int fresh;
 
@@ -419,12 +420,12 @@ static void http_make_nodes(http_t *http, const char *what, int gzip)
 }
 
 /* /api/nodes: all nodes, the same answer for all requests of a second; or a part of the table. */
-static struct MHD_Response *http_nodes(http_request_t *request)
+static struct MHD_Response *http_nodes(struct http_request *request)
 {
     long offset = http_number(request->connection, "offset", 0);
     long limit = http_number(request->connection, "limit", -1);
-    http_t *http = request->http;
-    overview_query_t query = {
+    struct http *http = request->http;
+    struct overview_query query = {
         .search = http_argument(request->connection, "search"),
         .sort = http_argument(request->connection, "sort"),
         .descending = http_number(request->connection, "descending", 0) != 0,
@@ -443,7 +444,7 @@ static struct MHD_Response *http_nodes(http_request_t *request)
     return http_json(overview_get_nodes(&http->overview, &query), request->gzip);
 }
 
-static struct MHD_Response *http_map(http_request_t *request)
+static struct MHD_Response *http_map(struct http_request *request)
 {
     struct MHD_Connection *connection = request->connection;
     const char *metric = http_argument(connection, "metric");
@@ -461,7 +462,7 @@ static struct MHD_Response *http_map(http_request_t *request)
     return http_json(map, request->gzip);
 }
 
-static struct MHD_Response *http_names(http_request_t *request)
+static struct MHD_Response *http_names(struct http_request *request)
 {
     const char *node = http_argument(request->connection, "node");
     struct json_object *names = (node != NULL) ? api_names(request->http->store, node) : NULL;
@@ -486,9 +487,9 @@ static struct MHD_Response *http_page_response(void)
     return response;
 }
 
-static struct MHD_Response *http_metrics_shared(http_request_t *request)
+static struct MHD_Response *http_metrics_shared(struct http_request *request)
 {
-    http_t *http = request->http;
+    struct http *http = request->http;
     char what[24];
 
     snprintf(what, sizeof(what), "%d %d", request->format, request->gzip);
@@ -501,7 +502,7 @@ static struct MHD_Response *http_metrics_shared(http_request_t *request)
     return request->response;
 }
 
-static struct MHD_Response *http_unauthorized(http_request_t *request)
+static struct MHD_Response *http_unauthorized(struct http_request *request)
 {
     struct MHD_Response *response =
         http_fail(request, MHD_HTTP_UNAUTHORIZED, "a user and a password are needed");
@@ -513,16 +514,16 @@ static struct MHD_Response *http_unauthorized(http_request_t *request)
     return response;
 }
 
-static const char *http_authorization(const http_request_t *request)
+static const char *http_authorization(const struct http_request *request)
 {
     return MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND,
                                        MHD_HTTP_HEADER_AUTHORIZATION);
 }
 
 /* By a thread of the pool: the hash of a password. */
-static void http_run_check(pool_job_t *job, sqlite3 *db, budget_t *budget)
+static void http_run_check(struct pool_job *job, sqlite3 *db, struct budget *budget)
 {
-    http_request_t *request = (http_request_t *)job;
+    struct http_request *request = (struct http_request *)job;
 
     (void)db;
     (void)budget;
@@ -533,7 +534,7 @@ static void http_run_check(pool_job_t *job, sqlite3 *db, budget_t *budget)
 }
 
 /* Whether the client has closed the connection. */
-static int http_is_gone(const http_request_t *request)
+static int http_is_gone(const struct http_request *request)
 {
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(request->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
@@ -543,11 +544,11 @@ static int http_is_gone(const http_request_t *request)
 }
 
 /* By a thread of the pool: /api/... */
-static void http_run_api(pool_job_t *job, sqlite3 *db, budget_t *budget)
+static void http_run_api(struct pool_job *job, sqlite3 *db, struct budget *budget)
 {
-    http_request_t *request = (http_request_t *)job;
+    struct http_request *request = (struct http_request *)job;
     const char *url = request->url + strlen("/api/");
-    http_t *http = request->http;
+    struct http *http = request->http;
 
     if (http_is_gone(request)) {
         request->response = http_fail(request, MHD_HTTP_BAD_REQUEST, "nobody reads this");
@@ -572,9 +573,9 @@ static void http_run_api(pool_job_t *job, sqlite3 *db, budget_t *budget)
 }
 
 /* By a thread of the pool: the HTTP thread goes on with the request. */
-static void http_asked(pool_job_t *job, int was_run)
+static void http_asked(struct pool_job *job, int was_run)
 {
-    http_request_t *request = (http_request_t *)job;
+    struct http_request *request = (struct http_request *)job;
 
     if (!was_run) {
         request->response =
@@ -601,10 +602,10 @@ static uint64_t http_address(struct MHD_Connection *connection)
 }
 
 /* Suspend the request while the pool works for it; 0: too many wait, and the answer says so. */
-static int http_ask(http_request_t *request,
-                    void (*run)(pool_job_t *job, sqlite3 *db, budget_t *budget))
+static int http_ask(struct http_request *request,
+                    void (*run)(struct pool_job *job, sqlite3 *db, struct budget *budget))
 {
-    request->job = (pool_job_t){
+    request->job = (struct pool_job){
         .address = http_address(request->connection),
         .run = run,
         .done = http_asked,
@@ -635,9 +636,9 @@ static int http_is_api(const char *url)
 }
 
 /* Make the answer, or suspend the request until the pool has made it; returns whether it is there. */
-static int http_answer(http_request_t *request)
+static int http_answer(struct http_request *request)
 {
-    http_t *http = request->http;
+    struct http *http = request->http;
 
     if (request->answered) {
         return 1;
@@ -668,12 +669,12 @@ static int http_answer(http_request_t *request)
     return 1;
 }
 
-static enum MHD_Result http_send(http_request_t *request)
+static enum MHD_Result http_send(struct http_request *request)
 {
-    static udmon_log_limit_t limit;
+    static struct udmon_log_limit limit;
     struct MHD_Response *response = request->response;
     enum MHD_Result result = MHD_NO;
-    http_t *http = request->http;
+    struct http *http = request->http;
 
     http_enter(http, request->connection, HTTP_READING);
     if (request->is_nodes) { /* the lock keeps the response from being replaced */
@@ -698,8 +699,8 @@ static enum MHD_Result http_handle(void *arg, struct MHD_Connection *connection,
                                    const char *method, const char *version, const char *upload,
                                    size_t *upload_size, void **context)
 {
-    http_request_t *request = *context;
-    http_t *http = arg;
+    struct http_request *request = *context;
+    struct http *http = arg;
 
     (void)version;
     (void)upload;
@@ -709,7 +710,7 @@ static enum MHD_Result http_handle(void *arg, struct MHD_Connection *connection,
         if (request == NULL) {
             return MHD_NO;
         }
-        *request = (http_request_t){
+        *request = (struct http_request){
             .http = http,
             .connection = connection,
             .url = url,
@@ -737,8 +738,8 @@ static enum MHD_Result http_handle(void *arg, struct MHD_Connection *connection,
 static void http_completed(void *arg, struct MHD_Connection *connection, void **context,
                            enum MHD_RequestTerminationCode code)
 {
-    http_request_t *request = *context;
-    http_t *http = arg;
+    struct http_request *request = *context;
+    struct http *http = arg;
 
     (void)code;
     if (request != NULL) {
@@ -784,7 +785,7 @@ static int http_load(const char *path, char **text_p)
 }
 
 /* Serve on the listening socket, with TLS if there is a certificate. */
-static int http_start(http_t *http, const char *cert, const char *key)
+static int http_start(struct http *http, const char *cert, const char *key)
 {
     unsigned flags = MHD_USE_POLL_INTERNAL_THREAD | MHD_USE_ERROR_LOG | MHD_ALLOW_SUSPEND_RESUME |
                      ((cert != NULL) ? MHD_USE_TLS : 0);
@@ -803,7 +804,7 @@ static int http_start(http_t *http, const char *cert, const char *key)
     return (http->daemon != NULL) ? 0 : -EINVAL;
 }
 
-static void http_stop(http_t *http)
+static void http_stop(struct http *http)
 {
     pool_close(&http->pool); /* resumes requests that it has not answered */
     MHD_quiesce_daemon(http->daemon);
@@ -811,10 +812,10 @@ static void http_stop(http_t *http)
     http->daemon = NULL;
 }
 
-static int http_listen(http_t *http)
+static int http_listen(struct http *http)
 {
     const int on = 1, off = 0;
-    udmon_endpoint_t endpoint;
+    struct udmon_endpoint endpoint;
     int ret;
 
     ret = udmon_endpoint_parse(http->options.address, 1, &endpoint);
@@ -853,7 +854,7 @@ static int http_listen(http_t *http)
     return ret;
 }
 
-static int http_open_tls(http_t *http)
+static int http_open_tls(struct http *http)
 {
     int ret;
 
@@ -867,8 +868,8 @@ static int http_open_tls(http_t *http)
     return ret;
 }
 
-int http_open(http_t *http, const http_options_t *options, store_t *store, const writer_t *writer,
-              const remote_t *remote, const relay_t *relay)
+int http_open(struct http *http, const struct http_options *options, struct store *store,
+              const struct writer *writer, const struct remote *remote, const struct relay *relay)
 {
     int ret;
 
@@ -920,7 +921,7 @@ err_tls:
     return ret;
 }
 
-void http_reload(http_t *http)
+void http_reload(struct http *http)
 {
     char *cert = http->cert, *key = http->key;
 
@@ -942,7 +943,7 @@ void http_reload(http_t *http)
     free(key);
 }
 
-void http_close(http_t *http)
+void http_close(struct http *http)
 {
     if (http->daemon != NULL) {
         http_stop(http);

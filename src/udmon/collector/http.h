@@ -27,50 +27,50 @@ struct MHD_Response;
 enum { HTTP_CACHED = 4 };
 
 /* An answer for all clients of one second: the cost does not grow with their number. */
-typedef struct http_cached {
+struct http_cached {
     char what[24]; /* URL, format and encoding; "" if unused */
     uint64_t made_ns;
     struct MHD_Response *response;
-} http_cached_t;
+};
 
-typedef struct http_options {
+struct http_options {
     const char *address;              /* HOST:PORT */
     const char *database;             /* the history's file */
     const char *users_file;           /* or NULL: every client may read */
     const char *cert_file, *key_file; /* or NULL: no TLS */
     int open;                         /* every client of other hosts may read */
-} http_options_t;
+};
 
-typedef struct http {
-    http_options_t options;
+struct http {
+    struct http_options options;
     struct MHD_Daemon *daemon;
     int listen_fd;
     char *cert, *key; /* texts of the files */
-    pool_t pool;
-    users_t users; /* if there is a users_file */
-    store_t *store;
-    const writer_t *writer;
-    const remote_t *remote;        /* or NULL */
-    const relay_t *relay;          /* or NULL */
+    struct pool pool;
+    struct users users; /* if there is a users_file */
+    struct store *store;
+    const struct writer *writer;
+    const struct remote *remote;   /* or NULL */
+    const struct relay *relay;     /* or NULL */
     pthread_mutex_t overview_lock; /* of `overview` */
-    overview_t overview;
-    pthread_mutex_t nodes_lock;         /* of `nodes`, for short steps */
-    http_cached_t nodes[HTTP_CACHED];   /* /api/nodes, by the pool */
-    http_cached_t metrics[HTTP_CACHED]; /* /metrics, by the HTTP thread */
-    pthread_mutex_t lock;               /* of the connections */
+    struct overview overview;
+    pthread_mutex_t nodes_lock;              /* of `nodes`, for short steps */
+    struct http_cached nodes[HTTP_CACHED];   /* /api/nodes, by the pool */
+    struct http_cached metrics[HTTP_CACHED]; /* /metrics, by the HTTP thread */
+    pthread_mutex_t lock;                    /* of the connections */
     unsigned requesting, reading; /* connections without a whole request; that read an answer */
     LIST_HEAD(, http_connection) connections;
-} http_t;
+};
 
 /* On failure, a line in the log has the reason. */
-int http_open(http_t *http, const http_options_t *options, store_t *store, const writer_t *writer,
-              const remote_t *remote, const relay_t *relay);
+int http_open(struct http *http, const struct http_options *options, struct store *store,
+              const struct writer *writer, const struct remote *remote, const struct relay *relay);
 /* Reads users, certificate and key again. Unusable files change nothing. */
-void http_reload(http_t *http);
-void http_close(http_t *http);
+void http_reload(struct http *http);
+void http_close(struct http *http);
 
 /* To be called now and then: closes connections that take too long for a request or an answer. */
-void http_expire(http_t *http);
+void http_expire(struct http *http);
 
 extern const unsigned char http_page[]; /* made by the build of page.html */
 extern const size_t http_page_length;

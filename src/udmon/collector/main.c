@@ -85,13 +85,13 @@ static int size_number(const char *text, int64_t *value_p)
     return (*value_p >= (1 << 20)) ? 0 : -EINVAL;
 }
 
-static int agents_prove(const collector_t *collector)
+static int agents_prove(const struct collector *collector)
 {
     return (collector->options.secret_file != NULL) || (collector->options.ca_file != NULL);
 }
 
 /* Returns an exit status, or -1 to go on. */
-static int arguments(int argc, char **argv, collector_t *collector)
+static int arguments(int argc, char **argv, struct collector *collector)
 {
     enum {
         OPTION_CA = 256,
@@ -243,7 +243,7 @@ static int arguments(int argc, char **argv, collector_t *collector)
 
 int main(int argc, char **argv)
 {
-    static collector_t collector = {
+    static struct collector collector = {
         .http_options.address = "127.0.0.1:9499",
         .database = "/var/lib/udmon/history.db",
         .keep_seconds = 30 * 86400,

@@ -7,20 +7,20 @@
 #include <string.h>
 
 /* One line to come. */
-typedef struct line {
+struct line {
     const char *name; /* of the series, with labels */
     const char *host;
     size_t family_length; /* of the name, without labels */
     double value;
     int counter;
-} line_t;
+};
 
-typedef struct lines {
-    line_t *lines;
+struct lines {
+    struct line *lines;
     size_t count, size;
     uint64_t oldest_ns;
     const char *host;
-} lines_t;
+};
 
 /* Help for families of the agent's own sensors, by the beginning of their names; longest last. */
 static const struct {
@@ -74,11 +74,11 @@ static int ends_with(const char *text, size_t length, const char *end)
     return (length > end_length) && !strncmp(text + length - end_length, end, end_length);
 }
 
-static void lines_add(series_t *series, void *arg)
+static void lines_add(struct series *series, void *arg)
 {
     size_t family_length = strcspn(series->name, "{"), size;
-    lines_t *lines = arg;
-    line_t *grown;
+    struct lines *lines = arg;
+    struct line *grown;
 
     if ((series->arrived_ns < lines->oldest_ns) ||
         (!strncmp(series->name, "udmon_", 6) /* the collector's own */ &&
@@ -94,7 +94,7 @@ static void lines_add(series_t *series, void *arg)
         lines->lines = grown;
         lines->size = size;
     }
-    lines->lines[lines->count++] = (line_t){
+    lines->lines[lines->count++] = (struct line){
         .name = series->name,
         .host = lines->host,
         .family_length = family_length,
@@ -104,7 +104,7 @@ static void lines_add(series_t *series, void *arg)
 }
 
 /* A character of the name as /metrics shows it: that of a counter ends in _total. */
-static int exposed_char(const line_t *line, size_t at)
+static int exposed_char(const struct line *line, size_t at)
 {
     static const char suffix[] = "_total";
 
@@ -115,7 +115,7 @@ static int exposed_char(const line_t *line, size_t at)
     return (line->counter && (at < strlen(suffix))) ? suffix[at] : 0;
 }
 
-static int family_compare(const line_t *a, const line_t *b)
+static int family_compare(const struct line *a, const struct line *b)
 {
     size_t i;
     int left, right;
@@ -140,7 +140,7 @@ static int line_family_compare(const void *left, const void *right)
  */
 static int line_compare(const void *left, const void *right)
 {
-    const line_t *a = left, *b = right;
+    const struct line *a = left, *b = right;
     int order = family_compare(a, b);
 
     order = (order != 0) ? order : (b->counter - a->counter);
@@ -183,10 +183,10 @@ static void write_family(FILE *out, int format, const char *name, size_t length,
     }
 }
 
-static void write_line(const line_t *line, FILE *out)
+static void write_line(const struct line *line, FILE *out)
 {
     const char *at = line->name + line->family_length;
-    udmon_label_t label;
+    struct udmon_label label;
 
     fprintf(out, "%.*s%s{node=\"%s\"", (int)line->family_length, line->name,
             line->counter ? "_total" : "", line->host);
@@ -199,39 +199,39 @@ static void write_line(const line_t *line, FILE *out)
 }
 
 /* The collector's own numbers for each node: */
-static double node_up(const host_t *host)
+static double node_up(const struct host *host)
 {
     return host->connected > 0;
 }
-static double node_agents(const host_t *host)
+static double node_agents(const struct host *host)
 {
     return host->connected;
 }
-static double node_received(const host_t *host)
+static double node_received(const struct host *host)
 {
     return host->received;
 }
-static double node_lost(const host_t *host)
+static double node_lost(const struct host *host)
 {
     return host->lost;
 }
-static double node_malformed(const host_t *host)
+static double node_malformed(const struct host *host)
 {
     return host->malformed;
 }
-static double node_discarded(const host_t *host)
+static double node_discarded(const struct host *host)
 {
     return host->discarded;
 }
-static double node_misdated(const host_t *host)
+static double node_misdated(const struct host *host)
 {
     return host->misdated;
 }
-static double node_out_of_order(const host_t *host)
+static double node_out_of_order(const struct host *host)
 {
     return host->out_of_order;
 }
-static double node_series(const host_t *host)
+static double node_series(const struct host *host)
 {
     return host->series_count;
 }
@@ -240,7 +240,7 @@ static const struct {
     const char *name;
     int counter;
     const char *help;
-    double (*value)(const host_t *host);
+    double (*value)(const struct host *host);
 } node_metrics[] = {
     {"udmon_node_up", 0, "Whether an agent of this node is connected.", node_up},
     {"udmon_node_agents", 0,
@@ -262,9 +262,9 @@ static const struct {
      node_out_of_order},
 };
 
-static void write_nodes(store_t *store, int format, FILE *out)
+static void write_nodes(struct store *store, int format, FILE *out)
 {
-    const host_t *host;
+    const struct host *host;
     size_t i;
 
     for (i = 0; i < (sizeof(node_metrics) / sizeof(node_metrics[0])); ++i) {
@@ -288,7 +288,7 @@ static void write_single(FILE *out, int format, const char *name, int counter, c
     write_value(out, value);
 }
 
-static void write_writer(const writer_t *writer, int format, FILE *out)
+static void write_writer(const struct writer *writer, int format, FILE *out)
 {
     write_single(out, format, "udmon_history_samples_stored", 1, "Samples written to the history.",
                  __atomic_load_n(&writer->stored, __ATOMIC_SEQ_CST));
@@ -302,7 +302,7 @@ static void write_writer(const writer_t *writer, int format, FILE *out)
                  writer_waiting(writer));
 }
 
-static void write_remote(const remote_t *remote, int format, FILE *out)
+static void write_remote(const struct remote *remote, int format, FILE *out)
 {
     write_single(out, format, "udmon_remote_write_samples_sent", 1,
                  "Samples that remote write has handed over.",
@@ -321,7 +321,7 @@ static void write_remote(const remote_t *remote, int format, FILE *out)
                  __atomic_load_n(&remote->waiting, __ATOMIC_SEQ_CST));
 }
 
-static void write_relay(const relay_t *relay, int format, FILE *out)
+static void write_relay(const struct relay *relay, int format, FILE *out)
 {
     write_single(out, format, "udmon_relay_server", 0,
                  "Which of the upper collectors samples go "
@@ -339,9 +339,9 @@ static void write_relay(const relay_t *relay, int format, FILE *out)
                  __atomic_load_n(&relay->waiting, __ATOMIC_SEQ_CST));
 }
 
-static int lines_host(const host_t *host, void *arg)
+static int lines_host(const struct host *host, void *arg)
 {
-    lines_t *lines = arg;
+    struct lines *lines = arg;
 
     if (host->connected > 0) {
         lines->host = host->name;
@@ -354,10 +354,10 @@ static int lines_host(const host_t *host, void *arg)
  * The head of the family that begins with line `at`. OpenMetrics knows a counter x_total by the
  * name x, so beside a gauge x the counter is of unknown type.
  */
-static void lines_family(const lines_t *lines, size_t at, int format, FILE *out)
+static void lines_family(const struct lines *lines, size_t at, int format, FILE *out)
 {
-    const line_t *line = &lines->lines[at];
-    line_t gauge = *line;
+    const struct line *line = &lines->lines[at];
+    struct line gauge = *line;
     const char *help = family_help(line->name);
 
     gauge.counter = 0;
@@ -370,9 +370,9 @@ static void lines_family(const lines_t *lines, size_t at, int format, FILE *out)
     write_family(out, format, line->name, line->family_length, line->counter, help);
 }
 
-static void lines_write(const lines_t *lines, int format, FILE *out)
+static void lines_write(const struct lines *lines, int format, FILE *out)
 {
-    const line_t *family = NULL, *line;
+    const struct line *family = NULL, *line;
     size_t i;
 
     for (i = 0; i < lines->count; ++i) {
@@ -387,11 +387,12 @@ static void lines_write(const lines_t *lines, int format, FILE *out)
     }
 }
 
-void metrics_write(store_t *store, const writer_t *writer, const remote_t *remote,
-                   const relay_t *relay, int format, FILE *out)
+void metrics_write(struct store *store, const struct writer *writer, const struct remote *remote,
+                   const struct relay *relay, int format, FILE *out)
 {
     uint64_t now_ns = udmon_now_ns();
-    lines_t lines = {.oldest_ns = (now_ns > METRICS_STALE_NS) ? (now_ns - METRICS_STALE_NS) : 1};
+    struct lines lines = {.oldest_ns =
+                              (now_ns > METRICS_STALE_NS) ? (now_ns - METRICS_STALE_NS) : 1};
 
     store_reader_begin(store);
     store_each_host(store, lines_host, &lines);

@@ -56,10 +56,10 @@ static const struct {
     {"node_infiniband_port_data_transmitted_bytes", NULL, NULL, SUM_RDMA_OUT},
 };
 
-typedef struct row_sums {
+struct row_sums {
     double value[SUMS]; /* NAN until there is a series */
     uint64_t oldest_ns;
-} row_sums_t;
+};
 
 /* Series that have been silent for long say nothing about now. */
 static uint64_t overview_oldest(void)
@@ -69,20 +69,20 @@ static uint64_t overview_oldest(void)
     return (now_ns > METRICS_STALE_NS) ? (now_ns - METRICS_STALE_NS) : 1;
 }
 
-static double series_now(const series_t *series)
+static double series_now(const struct series *series)
 {
     return series->counter ? series->rate : series->value;
 }
 
-static int series_of(const series_t *series, const char *family, size_t length)
+static int series_of(const struct series *series, const char *family, size_t length)
 {
     return !strncmp(series->name, family, length) &&
            ((series->name[length] == '\0') || (series->name[length] == '{'));
 }
 
-static void row_add(series_t *series, void *arg)
+static void row_add(struct series *series, void *arg)
 {
-    row_sums_t *row = arg;
+    struct row_sums *row = arg;
     const char *labels;
     double *value;
     size_t i;
@@ -103,9 +103,9 @@ static void row_add(series_t *series, void *arg)
     }
 }
 
-static void row_make(overview_row_t *row, const host_t *host)
+static void row_make(struct overview_row *row, const struct host *host)
 {
-    row_sums_t of = {.oldest_ns = overview_oldest()};
+    struct row_sums of = {.oldest_ns = overview_oldest()};
     const double *v = of.value;
     int i;
 
@@ -136,18 +136,19 @@ static void row_make(overview_row_t *row, const host_t *host)
 
 static int row_compare(const void *left, const void *right)
 {
-    return strverscmp(((const overview_row_t *)left)->name, ((const overview_row_t *)right)->name);
+    return strverscmp(((const struct overview_row *)left)->name,
+                      ((const struct overview_row *)right)->name);
 }
 
-typedef struct rows {
-    overview_row_t *rows;
+struct rows {
+    struct overview_row *rows;
     size_t count, size, up;
-} rows_t;
+};
 
-static int rows_add(const host_t *host, void *arg)
+static int rows_add(const struct host *host, void *arg)
 {
-    rows_t *rows = arg;
-    overview_row_t *grown;
+    struct rows *rows = arg;
+    struct overview_row *grown;
 
     if (rows->count == rows->size) {
         rows->size = (rows->size > 0) ? (2 * rows->size) : 64;
@@ -162,7 +163,7 @@ static int rows_add(const host_t *host, void *arg)
     return 1;
 }
 
-static int rows_same_names(const overview_t *overview, const rows_t *rows)
+static int rows_same_names(const struct overview *overview, const struct rows *rows)
 {
     size_t i;
 
@@ -174,7 +175,7 @@ static int rows_same_names(const overview_t *overview, const rows_t *rows)
     return rows->count == overview->count;
 }
 
-static int overview_fresh(const overview_t *overview, uint64_t made_ns)
+static int overview_fresh(const struct overview *overview, uint64_t made_ns)
 {
     uint64_t rest_ns = OVERVIEW_REST * overview->took_ns;
 
@@ -182,10 +183,10 @@ static int overview_fresh(const overview_t *overview, uint64_t made_ns)
            ((udmon_now_ns() - made_ns) < ((rest_ns > OVERVIEW_NS) ? rest_ns : OVERVIEW_NS));
 }
 
-static void overview_refresh(overview_t *overview)
+static void overview_refresh(struct overview *overview)
 {
     uint64_t begun_ns = udmon_now_ns();
-    rows_t rows = {0};
+    struct rows rows = {0};
 
     if (overview_fresh(overview, overview->made_ns)) {
         return;
@@ -203,7 +204,7 @@ static void overview_refresh(overview_t *overview)
     overview->took_ns = overview->made_ns - begun_ns;
 }
 
-void overview_init(overview_t *overview, store_t *store)
+void overview_init(struct overview *overview, struct store *store)
 {
     memset(overview, 0, sizeof(*overview));
     overview->store = store;
@@ -214,7 +215,7 @@ void overview_init(overview_t *overview, store_t *store)
     overview->generation = (uint32_t)time(NULL);
 }
 
-void overview_free(overview_t *overview)
+void overview_free(struct overview *overview)
 {
     int i;
 
@@ -227,7 +228,7 @@ void overview_free(overview_t *overview)
 
 /* ---- /api/nodes ------------------------------------------------------------------------------ */
 
-static struct json_object *row_json(const overview_row_t *row)
+static struct json_object *row_json(const struct overview_row *row)
 {
     struct json_object *node = json_object_new_object(), *values = json_object_new_object();
     int i;
@@ -267,20 +268,20 @@ static int sort_column(const char *name)
                                         SORT_NAME;
 }
 
-static double sort_number(const overview_row_t *row, int column)
+static double sort_number(const struct overview_row *row, int column)
 {
     return ((column < 0) || isnan(row->values[column])) ? -INFINITY : row->values[column];
 }
 
-typedef struct sort {
+struct sort {
     int column, descending;
-} sort_t;
+};
 
 static int sort_compare(const void *left, const void *right, void *arg)
 {
-    const overview_row_t *a = *(const overview_row_t *const *)left;
-    const overview_row_t *b = *(const overview_row_t *const *)right;
-    const sort_t *sort = arg;
+    const struct overview_row *a = *(const struct overview_row *const *)left;
+    const struct overview_row *b = *(const struct overview_row *const *)right;
+    const struct sort *sort = arg;
     double x = sort_number(a, sort->column), y = sort_number(b, sort->column);
     int order = (sort->column == SORT_TRANSPORT) ? strcmp(a->transport, b->transport) :
                 (sort->column == SORT_ADDRESS)   ? strverscmp(a->address, b->address) :
@@ -291,11 +292,12 @@ static int sort_compare(const void *left, const void *right, void *arg)
     return (order != 0) ? order : row_compare(a, b);
 }
 
-struct json_object *overview_get_nodes(overview_t *overview, const overview_query_t *query)
+struct json_object *overview_get_nodes(struct overview *overview,
+                                       const struct overview_query *query)
 {
-    sort_t sort = {.column = sort_column(query->sort), .descending = query->descending};
+    struct sort sort = {.column = sort_column(query->sort), .descending = query->descending};
     struct json_object *answer, *nodes;
-    const overview_row_t **rows;
+    const struct overview_row **rows;
     size_t i, count = 0, up = 0;
 
     overview_refresh(overview);
@@ -325,20 +327,20 @@ struct json_object *overview_get_nodes(overview_t *overview, const overview_quer
 
 /* ---- /api/map -------------------------------------------------------------------------------- */
 
-typedef enum map_function { MAP_SUM, MAP_MAX, MAP_MEAN } map_function_t;
+enum map_function { MAP_SUM, MAP_MAX, MAP_MEAN };
 
-typedef struct family {
+struct family {
     const char *name;
     size_t length;
-    map_function_t function;
+    enum map_function function;
     uint64_t oldest_ns;
     double value;
     unsigned count;
-} family_t;
+};
 
-static void family_add(series_t *series, void *arg)
+static void family_add(struct series *series, void *arg)
 {
-    family_t *family = arg;
+    struct family *family = arg;
     double value = series_now(series);
 
     if (!series_of(series, family->name, family->length) ||
@@ -354,9 +356,9 @@ static void family_add(series_t *series, void *arg)
     }
 }
 
-static double family_value(const store_t *store, const char *host_name, family_t *family)
+static double family_value(const struct store *store, const char *host_name, struct family *family)
 {
-    const host_t *host = store_find_host((store_t *)store, host_name);
+    const struct host *host = store_find_host((struct store *)store, host_name);
 
     family->count = 0;
     if (host != NULL) {
@@ -368,7 +370,7 @@ static double family_value(const store_t *store, const char *host_name, family_t
 }
 
 /* Writes the value of a node. A node that is down has no value. */
-static void map_write(char text[12], const overview_row_t *row, double value)
+static void map_write(char text[12], const struct overview_row *row, double value)
 {
     snprintf(text, 12, "%s", (row->agents == 0) ? "false" : "null");
     if ((row->agents > 0) && isfinite(value)) {
@@ -376,13 +378,13 @@ static void map_write(char text[12], const overview_row_t *row, double value)
     }
 }
 
-static void map_refresh(overview_t *overview, overview_map_t *map, const char *metric,
-                        map_function_t function)
+static void map_refresh(struct overview *overview, struct overview_map *map, const char *metric,
+                        enum map_function function)
 {
-    family_t family = {.name = metric,
-                       .length = strlen(metric),
-                       .function = function,
-                       .oldest_ns = overview_oldest()};
+    struct family family = {.name = metric,
+                            .length = strlen(metric),
+                            .function = function,
+                            .oldest_ns = overview_oldest()};
     int column = sort_column(metric);
     char text[12];
     double value;
@@ -407,9 +409,9 @@ static void map_refresh(overview_t *overview, overview_map_t *map, const char *m
 }
 
 /* Finds the map of a metric, or reuses the oldest map. NULL: no memory. */
-static overview_map_t *map_find(overview_t *overview, const char *what)
+static struct overview_map *map_find(struct overview *overview, const char *what)
 {
-    overview_map_t *map = &overview->maps[0];
+    struct overview_map *map = &overview->maps[0];
     int i;
 
     for (i = 0; i < OVERVIEW_MAPS; ++i) {
@@ -436,7 +438,7 @@ static overview_map_t *map_find(overview_t *overview, const char *what)
     return map;
 }
 
-static struct json_object *map_json(const overview_t *overview, const overview_map_t *map,
+static struct json_object *map_json(const struct overview *overview, const struct overview_map *map,
                                     int whole, uint32_t since)
 {
     struct json_object *answer = json_object_new_object(), *names = json_object_new_array();
@@ -463,12 +465,12 @@ static struct json_object *map_json(const overview_t *overview, const overview_m
     return answer;
 }
 
-struct json_object *overview_get_map(overview_t *overview, const char *metric, const char *function,
-                                     uint32_t generation, uint32_t version)
+struct json_object *overview_get_map(struct overview *overview, const char *metric,
+                                     const char *function, uint32_t generation, uint32_t version)
 {
     static const char *const functions[] = {"sum", "max", "mean"};
     char what[sizeof(overview->maps[0].what)];
-    overview_map_t *map;
+    struct overview_map *map;
     int f = 0;
 
     while ((function != NULL) && (f <= MAP_MEAN) && strcmp(function, functions[f])) {
@@ -491,22 +493,22 @@ struct json_object *overview_get_map(overview_t *overview, const char *metric, c
 
 /* ---- /api/families --------------------------------------------------------------------------- */
 
-typedef struct families {
+struct families {
     void *tree; /* of names */
     size_t count;
     const char *last; /* series are sorted, so the series of a family are adjacent */
     size_t last_length;
-} families_t;
+};
 
 static int name_compare(const void *a, const void *b)
 {
     return strcmp(a, b);
 }
 
-static void families_add(series_t *series, void *arg)
+static void families_add(struct series *series, void *arg)
 {
     size_t length = strcspn(series->name, "{");
-    families_t *families = arg;
+    struct families *families = arg;
     char name[UDMON_METRIC_NAME_MAX + 1], *copy;
 
     if ((families->last != NULL) && (length == families->last_length) &&
@@ -527,9 +529,9 @@ static void families_add(series_t *series, void *arg)
     }
 }
 
-static int families_host(const host_t *host, void *arg)
+static int families_host(const struct host *host, void *arg)
 {
-    ((families_t *)arg)->last = NULL;
+    ((struct families *)arg)->last = NULL;
     store_each(host, families_add, arg);
     return 1;
 }
@@ -541,10 +543,10 @@ static void families_visit(const void *node, VISIT which, void *list)
     }
 }
 
-struct json_object *overview_get_families(overview_t *overview)
+struct json_object *overview_get_families(struct overview *overview)
 {
     struct json_object *list = json_object_new_array();
-    families_t families = {0};
+    struct families families = {0};
 
     store_each_host(overview->store, families_host, &families);
     twalk_r(families.tree, families_visit, list);

@@ -43,46 +43,47 @@ enum {
 
 enum { OVERVIEW_MAPS = 4 /* metrics that several browsers show at once */ };
 
-typedef struct overview_row {
+struct overview_row {
     char name[64], transport[8], address[80];
     int agents;                      /* connected now */
     double values[OVERVIEW_NUMBERS]; /* NAN: not known */
-} overview_row_t;
+};
 
 /* One metric of all nodes, and the time of the last change of each value. */
-typedef struct overview_map {
+struct overview_map {
     char what[UDMON_METRIC_NAME_MAX + 8]; /* function and metric; "" if unused */
     uint64_t made_ns;
     uint32_t generation;
     char (*values)[12]; /* as they are written */
     uint32_t *changed;  /* versions */
-} overview_map_t;
+};
 
-typedef struct overview {
-    store_t *store;
-    overview_row_t *rows; /* sorted by name */
+struct overview {
+    struct store *store;
+    struct overview_row *rows; /* sorted by name */
     size_t count, up;
     uint64_t made_ns, took_ns;
     uint32_t generation; /* changes with the set of names */
     uint32_t version;    /* counts the updates of maps */
-    overview_map_t maps[OVERVIEW_MAPS];
-} overview_t;
+    struct overview_map maps[OVERVIEW_MAPS];
+};
 
-typedef struct overview_query {
+struct overview_query {
     const char *search; /* part of the name, or NULL */
     const char *sort;   /* or NULL */
     int descending;
     size_t offset, limit;
-} overview_query_t;
+};
 
-void overview_init(overview_t *overview, store_t *store);
-void overview_free(overview_t *overview);
+void overview_init(struct overview *overview, struct store *store);
+void overview_free(struct overview *overview);
 
 /* Each returns an object of the caller's, or NULL if there is no memory. */
-struct json_object *overview_get_nodes(overview_t *overview, const overview_query_t *query);
+struct json_object *overview_get_nodes(struct overview *overview,
+                                       const struct overview_query *query);
 /* `function` may be NULL. NULL also for an unknown function or a metric's name that is too long. */
-struct json_object *overview_get_map(overview_t *overview, const char *metric, const char *function,
-                                     uint32_t generation, uint32_t version);
-struct json_object *overview_get_families(overview_t *overview);
+struct json_object *overview_get_map(struct overview *overview, const char *metric,
+                                     const char *function, uint32_t generation, uint32_t version);
+struct json_object *overview_get_families(struct overview *overview);
 
 #endif

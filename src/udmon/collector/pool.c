@@ -7,7 +7,7 @@
 
 enum { BUDGET_STEPS = 1000 /* SQLite's virtual machine steps between two checks of the budget */ };
 
-int budget_spent(budget_t *budget)
+int budget_spent(struct budget *budget)
 {
     if (!budget->spent &&
         (((budget->until_ns != 0) && (udmon_now_ns() > budget->until_ns)) ||
@@ -23,9 +23,9 @@ static int budget_progress(void *arg)
 }
 
 /* How many jobs of an address wait or run. With the lock held. */
-static unsigned pool_jobs_of(const pool_t *pool, uint64_t address, int running_only)
+static unsigned pool_jobs_of(const struct pool *pool, uint64_t address, int running_only)
 {
-    const pool_job_t *job;
+    const struct pool_job *job;
     unsigned i, count = 0;
 
     for (i = 0; i < POOL_THREADS; ++i) {
@@ -40,10 +40,10 @@ static unsigned pool_jobs_of(const pool_t *pool, uint64_t address, int running_o
 }
 
 /* The oldest job of the addresses that occupy the fewest threads. With the lock held. */
-static pool_job_t *pool_next(pool_t *pool)
+static struct pool_job *pool_next(struct pool *pool)
 {
     unsigned running, least = POOL_THREADS + 1;
-    pool_job_t *job, *best = NULL;
+    struct pool_job *job, *best = NULL;
 
     STAILQ_FOREACH(job, &pool->waiting, list) {
         running = pool_jobs_of(pool, job->address, 1);
@@ -59,10 +59,10 @@ static pool_job_t *pool_next(pool_t *pool)
     return best;
 }
 
-static void pool_run_job(struct pool_thread *thread, pool_job_t *job)
+static void pool_run_job(struct pool_thread *thread, struct pool_job *job)
 {
-    pool_t *pool = thread->pool;
-    budget_t budget = {
+    struct pool *pool = thread->pool;
+    struct budget budget = {
         .until_ns = udmon_now_ns() + (POOL_QUESTION_MS * UINT64_C(1000000)),
         .stopping = &pool->stopping,
     };
@@ -79,8 +79,8 @@ static void pool_run_job(struct pool_thread *thread, pool_job_t *job)
 static void *pool_thread(void *arg)
 {
     struct pool_thread *thread = arg;
-    pool_t *pool = thread->pool;
-    pool_job_t *job;
+    struct pool *pool = thread->pool;
+    struct pool_job *job;
 
     pthread_mutex_lock(&pool->lock);
     while (!pool->stopping) {
@@ -100,7 +100,7 @@ static void *pool_thread(void *arg)
     return NULL;
 }
 
-static int pool_start_thread(pool_t *pool, const char *database)
+static int pool_start_thread(struct pool *pool, const char *database)
 {
     struct pool_thread *thread = &pool->threads[pool->started];
     int ret;
@@ -122,7 +122,7 @@ static int pool_start_thread(pool_t *pool, const char *database)
     return 0;
 }
 
-int pool_open(pool_t *pool, const char *database)
+int pool_open(struct pool *pool, const char *database)
 {
     int ret = 0;
 
@@ -139,9 +139,9 @@ int pool_open(pool_t *pool, const char *database)
     return ret;
 }
 
-void pool_close(pool_t *pool)
+void pool_close(struct pool *pool)
 {
-    pool_job_t *job;
+    struct pool_job *job;
     unsigned i;
 
     pthread_mutex_lock(&pool->lock);
@@ -160,7 +160,7 @@ void pool_close(pool_t *pool)
     pthread_mutex_destroy(&pool->lock);
 }
 
-int pool_submit(pool_t *pool, pool_job_t *job)
+int pool_submit(struct pool *pool, struct pool_job *job)
 {
     int ret = 0;
 

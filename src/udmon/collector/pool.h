@@ -18,24 +18,24 @@ enum {
 };
 
 /* The remaining cost of a request. The working thread calls budget_spent() from time to time. */
-typedef struct budget {
+struct budget {
     uint64_t until_ns;   /* by udmon_now_ns; 0: no limit */
     const int *stopping; /* or NULL */
     int spent;           /* the question was given up: its answer is incomplete */
-} budget_t;
+};
 
-int budget_spent(budget_t *budget);
+int budget_spent(struct budget *budget);
 
-typedef struct pool_job {
+struct pool_job {
     STAILQ_ENTRY(pool_job) list;
     uint64_t address; /* hash of the client's address */
     /* Called by a thread of the pool. `db` reads the history. */
-    void (*run)(struct pool_job *job, sqlite3 *db, budget_t *budget);
+    void (*run)(struct pool_job *job, sqlite3 *db, struct budget *budget);
     /* Called once after `run`, or instead of it when the pool ends. */
     void (*done)(struct pool_job *job, int was_run);
-} pool_job_t;
+};
 
-typedef struct pool {
+struct pool {
     pthread_mutex_t lock;
     pthread_cond_t wake;
     STAILQ_HEAD(, pool_job) waiting;
@@ -50,14 +50,14 @@ typedef struct pool {
     unsigned started;
     int stopping;
     uint64_t refused, exceeded; /* atomic: questions without an answer */
-} pool_t;
+};
 
 /* `database` is the history's file. On failure, a line in the log has the reason. */
-int pool_open(pool_t *pool, const char *database);
+int pool_open(struct pool *pool, const char *database);
 /* Ends running requests within some milliseconds. */
-void pool_close(pool_t *pool);
+void pool_close(struct pool *pool);
 
 /* -EAGAIN: too many wait already. */
-int pool_submit(pool_t *pool, pool_job_t *job);
+int pool_submit(struct pool *pool, struct pool_job *job);
 
 #endif

@@ -8,10 +8,10 @@
 
 enum { RELAY_ALL_S = 10 /* between two tellings of all states */ };
 
-static void relay_connection(void *arg, udmon_client_state_t state, const char *reason)
+static void relay_connection(void *arg, enum udmon_client_state state, const char *reason)
 {
-    static udmon_log_limit_t limit;
-    relay_t *relay = arg;
+    static struct udmon_log_limit limit;
+    struct relay *relay = arg;
     const char *address;
 
     if (state == UDMON_CONNECTED) {
@@ -23,17 +23,17 @@ static void relay_connection(void *arg, udmon_client_state_t state, const char *
     }
 }
 
-static void relay_ready(udmon_source_t *source, uint32_t events)
+static void relay_ready(struct udmon_source *source, uint32_t events)
 {
     (void)events;
-    udmon_client_process(((relay_t *)source->arg)->client);
+    udmon_client_process(((struct relay *)source->arg)->client);
 }
 
-int relay_open(relay_t *relay, const char *upper, const udmon_options_t *options,
-               udmon_loop_t *loop)
+int relay_open(struct relay *relay, const char *upper, const struct udmon_options *options,
+               struct udmon_loop *loop)
 {
-    udmon_client_callbacks_t callbacks = {.state = relay_connection};
-    udmon_options_t values = *options;
+    struct udmon_client_callbacks callbacks = {.state = relay_connection};
+    struct udmon_options values = *options;
     int ret;
 
     relay->loop = loop;
@@ -55,9 +55,9 @@ int relay_open(relay_t *relay, const char *upper, const udmon_options_t *options
     return ret;
 }
 
-void relay_close(relay_t *relay)
+void relay_close(struct relay *relay)
 {
-    udmon_stats_t stats;
+    struct udmon_stats stats;
 
     udmon_loop_delete(relay->loop, &relay->source);
     udmon_client_flush(relay->client);
@@ -70,7 +70,7 @@ void relay_close(relay_t *relay)
     udmon_client_close(relay->client);
 }
 
-static void relay_send(relay_t *relay, const udmon_relayed_t *relayed)
+static void relay_send(struct relay *relay, const struct udmon_relayed *relayed)
 {
     uint8_t record[UDMON_RELAYED_RECORD_MAX];
     int length = udmon_relayed_encode(relayed, record);
@@ -81,19 +81,19 @@ static void relay_send(relay_t *relay, const udmon_relayed_t *relayed)
     }
 }
 
-void relay_sample(relay_t *relay, const host_t *host, const udmon_metric_t *metric, int64_t time_ms,
-                  int late)
+void relay_sample(struct relay *relay, const struct host *host, const struct udmon_metric *metric,
+                  int64_t time_ms, int late)
 {
-    udmon_relayed_t relayed = {.metric = *metric, .late = late};
+    struct udmon_relayed relayed = {.metric = *metric, .late = late};
 
     relayed.metric.time_ns = (uint64_t)time_ms * 1000000;
     snprintf(relayed.node, sizeof(relayed.node), "%s", host->name);
     relay_send(relay, &relayed);
 }
 
-void relay_state(relay_t *relay, host_t *host)
+void relay_state(struct relay *relay, struct host *host)
 {
-    udmon_relayed_t relayed = {.is_state = 1, .up = host->connected > 0, .lost = host->lost};
+    struct udmon_relayed relayed = {.is_state = 1, .up = host->connected > 0, .lost = host->lost};
 
     snprintf(relayed.node, sizeof(relayed.node), "%s", host->name);
     host->told_up = relayed.up;
@@ -101,11 +101,11 @@ void relay_state(relay_t *relay, host_t *host)
     relay_send(relay, &relayed);
 }
 
-static void relay_count(relay_t *relay)
+static void relay_count(struct relay *relay)
 {
-    static udmon_log_limit_t limit;
+    static struct udmon_log_limit limit;
     const char *address;
-    udmon_stats_t stats;
+    struct udmon_stats stats;
     int number = udmon_client_server(relay->client, &address);
 
     udmon_client_stats(relay->client, &stats);
@@ -121,10 +121,10 @@ static void relay_count(relay_t *relay)
     __atomic_store_n(&relay->waiting, stats.queued, __ATOMIC_SEQ_CST);
 }
 
-void relay_states(relay_t *relay, store_t *store)
+void relay_states(struct relay *relay, struct store *store)
 {
     int all = relay->tell_all || ((++relay->seconds % RELAY_ALL_S) == 0);
-    host_t *host;
+    struct host *host;
 
     relay->tell_all = 0;
     LIST_FOREACH(host, &store->hosts, list) {
@@ -137,9 +137,9 @@ void relay_states(relay_t *relay, store_t *store)
 
 /* The upper side */
 
-static void relayed_up(host_t *host, uint64_t relay, const char *name)
+static void relayed_up(struct host *host, uint64_t relay, const char *name)
 {
-    static udmon_log_limit_t twice;
+    static struct udmon_log_limit twice;
 
     if (host->relay == relay) {
         return;
@@ -155,13 +155,13 @@ static void relayed_up(host_t *host, uint64_t relay, const char *name)
     snprintf(host->address, sizeof(host->address), "via %s", name);
 }
 
-static void relayed_down(host_t *host)
+static void relayed_down(struct host *host)
 {
     host->relay = 0;
     host->connected -= (host->connected > 0);
 }
 
-void relayed_state(host_t *host, uint64_t relay, const char *name, int up, uint64_t lost)
+void relayed_state(struct host *host, uint64_t relay, const char *name, int up, uint64_t lost)
 {
     uint64_t less;
 
@@ -188,9 +188,9 @@ void relayed_state(host_t *host, uint64_t relay, const char *name, int up, uint6
     host->relay_lost = lost;
 }
 
-void relayed_gone(store_t *store, uint64_t relay)
+void relayed_gone(struct store *store, uint64_t relay)
 {
-    host_t *host;
+    struct host *host;
 
     LIST_FOREACH(host, &store->hosts, list) {
         if (host->relay == relay) {

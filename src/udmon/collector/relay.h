@@ -14,10 +14,10 @@
 #include "../include/udmon.h"
 #include "../lib/net/loop.h"
 
-typedef struct relay {
-    udmon_client_t *client;
-    udmon_loop_t *loop;
-    udmon_source_t source;
+struct relay {
+    struct udmon_client *client;
+    struct udmon_loop *loop;
+    struct udmon_source source;
     const char *upper;
     /*
      * `id` is the identity of the relay's client, and stays the same after a restart. The history
@@ -29,28 +29,28 @@ typedef struct relay {
     int tell_all; /* all states at the next relay_states: the upper collector may not know them */
     /* As of the last relay_states, for the HTTP thread; atomic: */
     uint64_t connected, sent, dropped, waiting;
-} relay_t;
+};
 
 /* `id` and `numbers` of the relay are set. `upper`: addresses as of udmon_client_open, and stays with
  * the caller. Errors as of that. */
-int relay_open(relay_t *relay, const char *upper, const udmon_options_t *options,
-               udmon_loop_t *loop);
+int relay_open(struct relay *relay, const char *upper, const struct udmon_options *options,
+               struct udmon_loop *loop);
 /* Sends waiting records as far as possible without waiting; logs how many are left. */
-void relay_close(relay_t *relay);
+void relay_close(struct relay *relay);
 
-void relay_sample(relay_t *relay, const host_t *host, const udmon_metric_t *metric, int64_t time_ms,
-                  int late);
+void relay_sample(struct relay *relay, const struct host *host, const struct udmon_metric *metric,
+                  int64_t time_ms, int late);
 /* An agent has connected or gone. With the store's lock held. */
-void relay_state(relay_t *relay, host_t *host);
+void relay_state(struct relay *relay, struct host *host);
 /*
  * Called each second, with the store's lock held: sends changed states and counters, logs
  * complaints.
  */
-void relay_states(relay_t *relay, store_t *store);
+void relay_states(struct relay *relay, struct store *store);
 
 /* The upper side, with the store's lock held. `relay` is its identity, `name` its name. */
-void relayed_state(host_t *host, uint64_t relay, const char *name, int up, uint64_t lost);
+void relayed_state(struct host *host, uint64_t relay, const char *name, int up, uint64_t lost);
 /* A relay and all its nodes are gone. */
-void relayed_gone(store_t *store, uint64_t relay);
+void relayed_gone(struct store *store, uint64_t relay);
 
 #endif

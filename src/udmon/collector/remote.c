@@ -58,7 +58,7 @@ static void body_field(FILE *body, unsigned number, unsigned type)
 
 static int label_compare(const void *left, const void *right)
 {
-    const udmon_label_t *a = left, *b = right;
+    const struct udmon_label *a = left, *b = right;
     size_t shorter = (a->name_length < b->name_length) ? a->name_length : b->name_length;
     int order = memcmp(a->name, b->name, shorter);
 
@@ -67,16 +67,18 @@ static int label_compare(const void *left, const void *right)
 }
 
 /* `names`: room for names that differ from the series' name. */
-static size_t series_labels(const series_t *series, char *names, size_t size, udmon_label_t *labels)
+static size_t series_labels(const struct series *series, char *names, size_t size,
+                            struct udmon_label *labels)
 {
     size_t count = 0, used, length = strcspn(series->name, "{");
     const char *at = series->name + length;
-    udmon_label_t label;
+    struct udmon_label label;
 
     used =
         snprintf(names, size, "%.*s%s", (int)length, series->name, series->counter ? "_total" : "");
-    labels[count++] = (udmon_label_t){"__name__", names, 8, used};
-    labels[count++] = (udmon_label_t){"node", series->host->name, 4, strlen(series->host->name)};
+    labels[count++] = (struct udmon_label){"__name__", names, 8, used};
+    labels[count++] =
+        (struct udmon_label){"node", series->host->name, 4, strlen(series->host->name)};
     while ((count < REMOTE_LABELS) && udmon_label_next(&at, &label)) {
         length = snprintf(names + used, size - used, "%s%.*s", udmon_label_prefix(&label),
                           (int)label.name_length, label.name);
@@ -95,18 +97,18 @@ static size_t series_labels(const series_t *series, char *names, size_t size, ud
     return count;
 }
 
-static size_t label_length(const udmon_label_t *label)
+static size_t label_length(const struct udmon_label *label)
 {
     return 1 + varint_length(label->name_length) + label->name_length + 1 +
            varint_length(label->value_length) + label->value_length;
 }
 
-static size_t sample_length(const remote_sample_t *sample)
+static size_t sample_length(const struct remote_entry *sample)
 {
     return 1 + sizeof(sample->value) + 1 + varint_length(sample->time_ms);
 }
 
-static void encode_label(FILE *body, const udmon_label_t *label)
+static void encode_label(FILE *body, const struct udmon_label *label)
 {
     body_field(body, 1, FIELD_BYTES);
     body_varint(body, label_length(label));
@@ -118,7 +120,7 @@ static void encode_label(FILE *body, const udmon_label_t *label)
     fwrite(label->value, label->value_length, 1, body);
 }
 
-static void encode_sample(FILE *body, const remote_sample_t *sample)
+static void encode_sample(FILE *body, const struct remote_entry *sample)
 {
     body_field(body, 2, FIELD_BYTES);
     body_varint(body, sample_length(sample));
@@ -128,10 +130,10 @@ static void encode_sample(FILE *body, const remote_sample_t *sample)
     body_varint(body, sample->time_ms);
 }
 
-void remote_encode(FILE *body, const remote_sample_t *samples, size_t count)
+void remote_encode(FILE *body, const struct remote_entry *samples, size_t count)
 {
     char names[3 * UDMON_METRIC_NAME_MAX]; /* also values without escapes */
-    udmon_label_t labels[REMOTE_LABELS];
+    struct udmon_label labels[REMOTE_LABELS];
     size_t i, label_count, length = 0;
 
     label_count = series_labels(samples[0].series, names, sizeof(names), labels);
@@ -215,14 +217,14 @@ size_t remote_half(const char *body, size_t length)
 
 /* Sending */
 
-typedef enum sent {
+enum sent {
     SENT_TAKEN,
     SENT_REFUSED, /* something in it is wrong, and stays wrong */
     SENT_LATER
-} sent_t;
+};
 
-typedef struct sender {
-    remote_t *remote;
+struct sender {
+    struct remote *remote;
     CURL *curl;
     struct curl_slist *headers;
     char answer[200]; /* the beginning of the receiver's answer */
@@ -230,11 +232,11 @@ typedef struct sender {
     unsigned backoff_ms;
     uint64_t next_ns;  /* not before */
     unsigned requests; /* that one batch may still cost */
-} sender_t;
+};
 
 static size_t sender_answer(char *data, size_t size, size_t count, void *arg)
 {
-    sender_t *sender = arg;
+    struct sender *sender = arg;
     size_t i;
 
     for (i = 0; (i < (size * count)) && (sender->answer_length + 1 < sizeof(sender->answer)); ++i) {
@@ -246,14 +248,14 @@ static size_t sender_answer(char *data, size_t size, size_t count, void *arg)
 
 static int sample_compare(const void *left, const void *right)
 {
-    const remote_sample_t *a = left, *b = right;
+    const struct remote_entry *a = left, *b = right;
     int order = (a->series > b->series) - (a->series < b->series);
 
     return (order != 0) ? order : ((a->time_ms > b->time_ms) - (a->time_ms < b->time_ms));
 }
 
 /* Protobuf of a batch: for each series its samples, oldest first. NULL: no memory. */
-static char *sender_encode(remote_sample_t *batch, size_t count, size_t *length_p)
+static char *sender_encode(struct remote_entry *batch, size_t count, size_t *length_p)
 {
     char *bytes = NULL;
     FILE *body = open_memstream(&bytes, length_p);
@@ -278,7 +280,7 @@ static char *sender_encode(remote_sample_t *batch, size_t count, size_t *length_
 /* The first line of a file, without the newline. */
 static int sender_read(const char *path, char *line, size_t size)
 {
-    static udmon_log_limit_t limit;
+    static struct udmon_log_limit limit;
     FILE *file = fopen(path, "re");
     int found = (file != NULL) && (fgets(line, (int)size, file) != NULL);
 
@@ -294,9 +296,9 @@ static int sender_read(const char *path, char *line, size_t size)
 }
 
 /* Adds the credentials. Files are read for each request, so a new password needs no restart. */
-static void sender_authorize(sender_t *sender)
+static void sender_authorize(struct sender *sender)
 {
-    const remote_options_t *options = &sender->remote->options;
+    const struct remote_options *options = &sender->remote->options;
     char line[4096];
 
     if ((options->user_file != NULL) && sender_read(options->user_file, line, sizeof(line))) {
@@ -309,9 +311,9 @@ static void sender_authorize(sender_t *sender)
     }
 }
 
-static sent_t sender_post(sender_t *sender, const char *body, size_t length)
+static enum sent sender_post(struct sender *sender, const char *body, size_t length)
 {
-    static udmon_log_limit_t limit;
+    static struct udmon_log_limit limit;
     long status = 0;
     CURLcode code;
 
@@ -338,11 +340,11 @@ static sent_t sender_post(sender_t *sender, const char *body, size_t length)
 }
 
 /* Send a body, compressed. */
-static sent_t sender_send(sender_t *sender, const char *body, size_t length)
+static enum sent sender_send(struct sender *sender, const char *body, size_t length)
 {
     size_t packed_length = snappy_max_compressed_length(length);
     char *packed = malloc(packed_length);
-    sent_t sent = SENT_LATER;
+    enum sent sent = SENT_LATER;
 
     if ((packed != NULL) && (snappy_compress(body, length, packed, &packed_length) == SNAPPY_OK)) {
         sent = sender_post(sender, packed, packed_length);
@@ -355,10 +357,10 @@ static sent_t sender_send(sender_t *sender, const char *body, size_t length)
  * A receiver refuses a whole batch for one bad sample. The sender then sends halves of the batch until
  * the bad series is alone, so the other series lose nothing. Returns the number of bytes that are done.
  */
-static size_t sender_divide(sender_t *sender, const char *body, size_t length)
+static size_t sender_divide(struct sender *sender, const char *body, size_t length)
 {
-    remote_t *remote = sender->remote;
-    sent_t sent = sender_send(sender, body, length);
+    struct remote *remote = sender->remote;
+    enum sent sent = sender_send(sender, body, length);
     size_t half, done;
 
     if (sent == SENT_LATER) {
@@ -378,7 +380,7 @@ static size_t sender_divide(sender_t *sender, const char *body, size_t length)
     return (done < half) ? done : (half + sender_divide(sender, body + half, length - half));
 }
 
-static void sender_later(sender_t *sender)
+static void sender_later(struct sender *sender)
 {
     sender->next_ns = udmon_now_ns() + (sender->backoff_ms * UINT64_C(1000000));
     sender->backoff_ms = (sender->backoff_ms * 2 < REMOTE_BACKOFF_MAX_MS) ?
@@ -386,18 +388,18 @@ static void sender_later(sender_t *sender)
                              REMOTE_BACKOFF_MAX_MS;
 }
 
-static void sender_publish(sender_t *sender)
+static void sender_publish(struct sender *sender)
 {
-    remote_t *remote = sender->remote;
+    struct remote *remote = sender->remote;
 
     __atomic_store_n(&remote->waiting, remote->spool.samples, __ATOMIC_SEQ_CST);
     __atomic_store_n(&remote->dropped, remote->spool.dropped, __ATOMIC_SEQ_CST);
 }
 
 /* Send a body, or as much of it as is taken now; the rest waits on the disk. */
-static void sender_body(sender_t *sender, const char *body, size_t length)
+static void sender_body(struct sender *sender, const char *body, size_t length)
 {
-    spool_t *spool = &sender->remote->spool;
+    struct spool *spool = &sender->remote->spool;
     size_t done = 0;
 
     if (spool_is_empty(spool) && (udmon_now_ns() >= sender->next_ns)) {
@@ -416,9 +418,9 @@ static void sender_body(sender_t *sender, const char *body, size_t length)
 }
 
 /* Sends the oldest request on the disk; returns whether the receiver accepts more. */
-static int sender_oldest(sender_t *sender)
+static int sender_oldest(struct sender *sender)
 {
-    spool_t *spool = &sender->remote->spool;
+    struct spool *spool = &sender->remote->spool;
     uint64_t samples;
     size_t length, done;
     char *body;
@@ -447,7 +449,7 @@ static int sender_oldest(sender_t *sender)
     return 1;
 }
 
-static void sender_batch(sender_t *sender, remote_sample_t *batch, size_t count)
+static void sender_batch(struct sender *sender, struct remote_entry *batch, size_t count)
 {
     size_t i, length = 0;
     char *body = sender_encode(batch, count, &length);
@@ -463,10 +465,10 @@ static void sender_batch(sender_t *sender, remote_sample_t *batch, size_t count)
     }
 }
 
-static void sender_loop(sender_t *sender, remote_sample_t *batch)
+static void sender_loop(struct sender *sender, struct remote_entry *batch)
 {
     const struct timespec pause = {.tv_nsec = REMOTE_PAUSE_MS * 1000000};
-    remote_t *remote = sender->remote;
+    struct remote *remote = sender->remote;
     uint64_t head = 0, waiting;
     size_t i, count;
     int stopping, more;
@@ -489,9 +491,9 @@ static void sender_loop(sender_t *sender, remote_sample_t *batch)
     } while (!stopping || (count > 0));
 }
 
-static void sender_set_tls(sender_t *sender)
+static void sender_set_tls(struct sender *sender)
 {
-    const remote_options_t *options = &sender->remote->options;
+    const struct remote_options *options = &sender->remote->options;
 
     if (options->ca_file != NULL) {
         curl_easy_setopt(sender->curl, CURLOPT_CAINFO, options->ca_file);
@@ -504,8 +506,8 @@ static void sender_set_tls(sender_t *sender)
 
 static void *remote_run(void *arg)
 {
-    remote_sample_t *batch = calloc(REMOTE_BATCH, sizeof(*batch));
-    sender_t sender = {.remote = arg, .curl = curl_easy_init(), .backoff_ms = REMOTE_PAUSE_MS};
+    struct remote_entry *batch = calloc(REMOTE_BATCH, sizeof(*batch));
+    struct sender sender = {.remote = arg, .curl = curl_easy_init(), .backoff_ms = REMOTE_PAUSE_MS};
 
     sender.headers = curl_slist_append(NULL, "Content-Type: application/x-protobuf");
     sender.headers = curl_slist_append(sender.headers, "Content-Encoding: snappy");
@@ -529,7 +531,7 @@ static void *remote_run(void *arg)
     return NULL;
 }
 
-int remote_open(remote_t *remote, const char *url, const remote_options_t *options)
+int remote_open(struct remote *remote, const char *url, const struct remote_options *options)
 {
     int ret;
 
@@ -562,7 +564,7 @@ int remote_open(remote_t *remote, const char *url, const remote_options_t *optio
     return ret;
 }
 
-void remote_close(remote_t *remote)
+void remote_close(struct remote *remote)
 {
     __atomic_store_n(&remote->stopping, 1, __ATOMIC_SEQ_CST);
     pthread_join(remote->thread, NULL);
@@ -570,9 +572,9 @@ void remote_close(remote_t *remote)
     free(remote->samples);
 }
 
-void remote_sample(remote_t *remote, series_t *series, int64_t time_ms, double value)
+void remote_sample(struct remote *remote, struct series *series, int64_t time_ms, double value)
 {
-    static udmon_log_limit_t limit, back;
+    static struct udmon_log_limit limit, back;
     uint64_t tail = __atomic_load_n(&remote->tail, __ATOMIC_RELAXED);
 
     if (time_ms <= series->remote_ms) {
@@ -593,6 +595,6 @@ void remote_sample(remote_t *remote, series_t *series, int64_t time_ms, double v
     }
     series->remote_ms = time_ms;
     __atomic_fetch_add(&series->queued, 1, __ATOMIC_SEQ_CST);
-    remote->samples[tail % REMOTE_QUEUE] = (remote_sample_t){series, time_ms, value};
+    remote->samples[tail % REMOTE_QUEUE] = (struct remote_entry){series, time_ms, value};
     __atomic_store_n(&remote->tail, tail + 1, __ATOMIC_RELEASE);
 }

@@ -15,44 +15,44 @@
 
 enum { REMOTE_QUEUE = 1 << 17, REMOTE_BATCH = 5000 };
 
-typedef struct remote_entry {
-    series_t *series;
+struct remote_entry {
+    struct series *series;
     int64_t time_ms;
     double value;
-} remote_sample_t;
+};
 
-typedef struct remote_options {
+struct remote_options {
     const char *directory;                      /* of requests that wait */
     uint64_t queue_bytes;                       /* of them at most */
     const char *user_file, *token_file;         /* USER:PASSWORD; a bearer token; or NULL */
     const char *ca_file, *cert_file, *key_file; /* of HTTPS, or NULL */
-} remote_options_t;
+};
 
-typedef struct remote {
+struct remote {
     char url[400];
-    remote_options_t options;
-    spool_t spool;
+    struct remote_options options;
+    struct spool spool;
     pthread_t thread;
-    remote_sample_t *samples;
+    struct remote_entry *samples;
     /* Atomic: */
     uint64_t head, tail;                /* written by the thread; by the receiver */
     uint64_t sent, refused, overflowed; /* samples */
     uint64_t waiting, dropped; /* samples on the disk; samples that were dropped because the disk
                                 * space was used up */
     int stopping;
-} remote_t;
+};
 
 /*
  * Starts the thread. -EINVAL: `url` is not an HTTP URL. The strings of `options` must stay valid.
  */
-int remote_open(remote_t *remote, const char *url, const remote_options_t *options);
+int remote_open(struct remote *remote, const char *url, const struct remote_options *options);
 /* Sends waiting samples, or writes them to the disk. */
-void remote_close(remote_t *remote);
+void remote_close(struct remote *remote);
 /* By the receiving thread. */
-void remote_sample(remote_t *remote, series_t *series, int64_t time_ms, double value);
+void remote_sample(struct remote *remote, struct series *series, int64_t time_ms, double value);
 
 /* The body of a request, before compression: add one series with its samples, oldest first. */
-void remote_encode(FILE *body, const remote_sample_t *samples, size_t count);
+void remote_encode(FILE *body, const struct remote_entry *samples, size_t count);
 /* Samples in a body. */
 uint64_t remote_count(const char *body, size_t length);
 /*

@@ -12,15 +12,16 @@
 
 enum { PATH_ROOM = 4096 + 300 };
 
-static void spool_path(const spool_t *spool, const spool_entry_t *entry, char path[PATH_ROOM])
+static void spool_path(const struct spool *spool, const struct spool_entry *entry,
+                       char path[PATH_ROOM])
 {
     snprintf(path, PATH_ROOM, "%s/%020llu-%llu", spool->directory,
              (unsigned long long)entry->number, (unsigned long long)entry->samples);
 }
 
-static void spool_insert(spool_t *spool, spool_entry_t *entry)
+static void spool_insert(struct spool *spool, struct spool_entry *entry)
 {
-    spool_entry_t *each, *before = NULL;
+    struct spool_entry *each, *before = NULL;
 
     STAILQ_FOREACH(each, &spool->entries, list) {
         if (each->number > entry->number) {
@@ -44,12 +45,12 @@ static int names_only(const struct dirent *entry)
 }
 
 /* Reads the requests of an earlier collector. */
-static int spool_scan(spool_t *spool)
+static int spool_scan(struct spool *spool)
 {
     unsigned long long number, samples;
     struct dirent **names;
     char path[PATH_ROOM];
-    spool_entry_t *entry;
+    struct spool_entry *entry;
     struct stat status;
     int i, count = scandir(spool->directory, &names, names_only, alphasort), end;
 
@@ -76,7 +77,7 @@ static int spool_scan(spool_t *spool)
     return (count < 0) ? -errno : 0;
 }
 
-int spool_open(spool_t *spool, const char *directory, uint64_t max_bytes)
+int spool_open(struct spool *spool, const char *directory, uint64_t max_bytes)
 {
     int ret;
 
@@ -95,7 +96,7 @@ int spool_open(spool_t *spool, const char *directory, uint64_t max_bytes)
     return ret;
 }
 
-static void spool_forget(spool_t *spool, spool_entry_t *entry)
+static void spool_forget(struct spool *spool, struct spool_entry *entry)
 {
     STAILQ_REMOVE(&spool->entries, entry, spool_entry, list);
     spool->bytes -= entry->length;
@@ -103,21 +104,21 @@ static void spool_forget(spool_t *spool, spool_entry_t *entry)
     free(entry);
 }
 
-void spool_close(spool_t *spool)
+void spool_close(struct spool *spool)
 {
     while (!spool_is_empty(spool)) {
         spool_forget(spool, STAILQ_FIRST(&spool->entries));
     }
 }
 
-int spool_is_empty(const spool_t *spool)
+int spool_is_empty(const struct spool *spool)
 {
     return STAILQ_EMPTY(&spool->entries);
 }
 
-void spool_remove_oldest(spool_t *spool)
+void spool_remove_oldest(struct spool *spool)
 {
-    spool_entry_t *entry = STAILQ_FIRST(&spool->entries);
+    struct spool_entry *entry = STAILQ_FIRST(&spool->entries);
     char path[PATH_ROOM];
 
     spool_path(spool, entry, path);
@@ -125,14 +126,14 @@ void spool_remove_oldest(spool_t *spool)
     spool_forget(spool, entry);
 }
 
-static void spool_drop_oldest(spool_t *spool)
+static void spool_drop_oldest(struct spool *spool)
 {
     spool->dropped += STAILQ_FIRST(&spool->entries)->samples;
     spool_remove_oldest(spool);
 }
 
 /* Writes under a temporary name first, so a file with its final name is complete. */
-static int spool_write(spool_t *spool, const spool_entry_t *entry, const void *bytes)
+static int spool_write(struct spool *spool, const struct spool_entry *entry, const void *bytes)
 {
     char path[PATH_ROOM], unfinished[PATH_ROOM];
     int fd, ret;
@@ -150,10 +151,10 @@ static int spool_write(spool_t *spool, const spool_entry_t *entry, const void *b
     return ((ret == 0) && (rename(unfinished, path) < 0)) ? -errno : ret;
 }
 
-void spool_put(spool_t *spool, const void *bytes, size_t length, uint64_t samples)
+void spool_put(struct spool *spool, const void *bytes, size_t length, uint64_t samples)
 {
-    static udmon_log_limit_t limit;
-    spool_entry_t *entry = calloc(1, sizeof(*entry));
+    static struct udmon_log_limit limit;
+    struct spool_entry *entry = calloc(1, sizeof(*entry));
     int ret;
 
     while (!spool_is_empty(spool) && (spool->bytes + length > spool->max_bytes)) {
@@ -166,7 +167,7 @@ void spool_put(spool_t *spool, const void *bytes, size_t length, uint64_t sample
     errno = 0;
     ret = -ENOMEM;
     if (entry != NULL) {
-        *entry = (spool_entry_t){.number = spool->next, .samples = samples, .length = length};
+        *entry = (struct spool_entry){.number = spool->next, .samples = samples, .length = length};
         ret = spool_write(spool, entry, bytes);
     }
     if (ret < 0) {
@@ -182,10 +183,10 @@ void spool_put(spool_t *spool, const void *bytes, size_t length, uint64_t sample
     spool->samples += samples;
 }
 
-void spool_shorten_oldest(spool_t *spool, const void *bytes, size_t length, uint64_t samples)
+void spool_shorten_oldest(struct spool *spool, const void *bytes, size_t length, uint64_t samples)
 {
-    spool_entry_t *entry = STAILQ_FIRST(&spool->entries);
-    spool_entry_t rest = {.number = entry->number, .samples = samples, .length = length};
+    struct spool_entry *entry = STAILQ_FIRST(&spool->entries);
+    struct spool_entry rest = {.number = entry->number, .samples = samples, .length = length};
     char path[PATH_ROOM];
 
     spool_path(spool, entry, path);
@@ -201,9 +202,9 @@ void spool_shorten_oldest(spool_t *spool, const void *bytes, size_t length, uint
     entry->samples = samples;
 }
 
-char *spool_oldest(spool_t *spool, size_t *length_p, uint64_t *samples_p)
+char *spool_oldest(struct spool *spool, size_t *length_p, uint64_t *samples_p)
 {
-    const spool_entry_t *entry = STAILQ_FIRST(&spool->entries);
+    const struct spool_entry *entry = STAILQ_FIRST(&spool->entries);
     char path[PATH_ROOM], *bytes = malloc(entry->length + 1);
     FILE *file;
 

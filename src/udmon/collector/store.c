@@ -7,7 +7,7 @@
 
 static int series_compare(const void *a, const void *b)
 {
-    const series_t *left = a, *right = b;
+    const struct series *left = a, *right = b;
     int order = strcmp(left->name, right->name);
 
     return (order != 0) ? order : (left->is_counter - right->is_counter);
@@ -15,38 +15,38 @@ static int series_compare(const void *a, const void *b)
 
 static void series_free(void *item)
 {
-    series_t *series = item;
+    struct series *series = item;
 
     tail_free(series->tail);
     free(series->name);
     free(series);
 }
 
-void store_init(store_t *store)
+void store_init(struct store *store)
 {
     memset(store, 0, sizeof(*store));
     LIST_INIT(&store->hosts);
     pthread_mutex_init(&store->lock, NULL);
 }
 
-void store_lock(store_t *store)
+void store_lock(struct store *store)
 {
     pthread_mutex_lock(&store->lock);
 }
 
-void store_unlock(store_t *store)
+void store_unlock(struct store *store)
 {
     pthread_mutex_unlock(&store->lock);
 }
 
-void store_reader_begin(store_t *store)
+void store_reader_begin(struct store *store)
 {
     store_lock(store);
     ++store->readers;
     store_unlock(store);
 }
 
-void store_reader_end(store_t *store)
+void store_reader_end(struct store *store)
 {
     store_lock(store);
     --store->readers;
@@ -55,7 +55,7 @@ void store_reader_end(store_t *store)
 
 static int host_compare(const void *a, const void *b)
 {
-    return strcmp(((const host_t *)a)->name, ((const host_t *)b)->name);
+    return strcmp(((const struct host *)a)->name, ((const struct host *)b)->name);
 }
 
 static void host_keep(void *host)
@@ -63,9 +63,9 @@ static void host_keep(void *host)
     (void)host; /* freed with the list */
 }
 
-void store_free(store_t *store)
+void store_free(struct store *store)
 {
-    host_t *host;
+    struct host *host;
 
     tdestroy(store->by_name, host_keep);
     while ((host = LIST_FIRST(&store->hosts)) != NULL) {
@@ -76,18 +76,18 @@ void store_free(store_t *store)
     pthread_mutex_destroy(&store->lock);
 }
 
-host_t *store_find_host(store_t *store, const char *name)
+struct host *store_find_host(struct store *store, const char *name)
 {
-    host_t key, **found;
+    struct host key, **found;
 
     snprintf(key.name, sizeof(key.name), "%s", name);
     found = tfind(&key, &store->by_name, host_compare);
     return (found != NULL) ? *found : NULL;
 }
 
-host_t *store_host(store_t *store, const char *name)
+struct host *store_host(struct store *store, const char *name)
 {
-    host_t *host = store_find_host(store, name);
+    struct host *host = store_find_host(store, name);
 
     if (host != NULL) {
         return host;
@@ -114,17 +114,17 @@ int store_is_dated(int64_t apart_ms, int64_t clock_s)
     return (clock_s >= -STORE_LATE_MS / 1000) && (clock_s <= STORE_AHEAD_MS / 1000);
 }
 
-series_t *store_find_series(const host_t *host, const char *name, int counter)
+struct series *store_find_series(const struct host *host, const char *name, int counter)
 {
-    series_t key = {.name = (char *)name, .is_counter = counter}, **found;
+    struct series key = {.name = (char *)name, .is_counter = counter}, **found;
 
     found = tfind(&key, &host->series, series_compare);
     return (found != NULL) ? *found : NULL;
 }
 
-static series_t *store_get(host_t *host, const char *name, int counter)
+static struct series *store_get(struct host *host, const char *name, int counter)
 {
-    series_t key = {.name = (char *)name, .is_counter = counter}, *series, **found;
+    struct series key = {.name = (char *)name, .is_counter = counter}, *series, **found;
 
     found = tfind(&key, &host->series, series_compare);
     if (found != NULL) {
@@ -148,17 +148,18 @@ static series_t *store_get(host_t *host, const char *name, int counter)
     return series;
 }
 
-series_t *store_series(host_t *host, const char *name)
+struct series *store_series(struct host *host, const char *name)
 {
     return store_get(host, name, 0);
 }
 
-series_t *store_counter(host_t *host, const char *name)
+struct series *store_counter(struct host *host, const char *name)
 {
     return store_get(host, name, 1);
 }
 
-void store_sample(series_t *series, const udmon_metric_t *metric, int late, uint64_t now_ns)
+void store_sample(struct series *series, const struct udmon_metric *metric, int late,
+                  uint64_t now_ns)
 {
     double seconds;
 
@@ -177,30 +178,31 @@ void store_sample(series_t *series, const udmon_metric_t *metric, int late, uint
     series->arrived_ns = now_ns;
 }
 
-typedef struct store_walk {
-    void (*each)(series_t *series, void *arg);
+struct store_walk {
+    void (*each)(struct series *series, void *arg);
     void *arg;
-} store_walk_t;
+};
 
 static void store_visit(const void *node, VISIT which, void *closure)
 {
-    const store_walk_t *walk = closure;
+    const struct store_walk *walk = closure;
 
     if ((which == postorder) || (which == leaf)) {
-        walk->each(*(series_t *const *)node, walk->arg);
+        walk->each(*(struct series *const *)node, walk->arg);
     }
 }
 
-void store_each(const host_t *host, void (*each)(series_t *series, void *arg), void *arg)
+void store_each(const struct host *host, void (*each)(struct series *series, void *arg), void *arg)
 {
-    store_walk_t walk = {.each = each, .arg = arg};
+    struct store_walk walk = {.each = each, .arg = arg};
 
     twalk_r(host->series, store_visit, &walk);
 }
 
-void store_each_host(store_t *store, int (*each)(const host_t *host, void *arg), void *arg)
+void store_each_host(struct store *store, int (*each)(const struct host *host, void *arg),
+                     void *arg)
 {
-    const host_t *host;
+    const struct host *host;
     int go_on = 1;
 
     store_reader_begin(store);
@@ -214,15 +216,15 @@ void store_each_host(store_t *store, int (*each)(const host_t *host, void *arg),
     store_reader_end(store);
 }
 
-typedef struct store_old {
+struct store_old {
     uint64_t before_ns;
-    series_t **series;
+    struct series **series;
     size_t count, size;
-} store_old_t;
+};
 
-static void store_collect_old(series_t *series, void *arg)
+static void store_collect_old(struct series *series, void *arg)
 {
-    store_old_t *old = arg;
+    struct store_old *old = arg;
 
     if ((series->arrived_ns < old->before_ns) &&
         (__atomic_load_n(&series->queued, __ATOMIC_SEQ_CST) == 0) && (old->count < old->size)) {
@@ -230,10 +232,10 @@ static void store_collect_old(series_t *series, void *arg)
     }
 }
 
-static void store_forget_series(host_t *host, uint64_t before_ns)
+static void store_forget_series(struct host *host, uint64_t before_ns)
 {
-    series_t *found[256]; /* in pieces: the rest next time */
-    store_old_t old = {
+    struct series *found[256]; /* in pieces: the rest next time */
+    struct store_old old = {
         .before_ns = before_ns, .series = found, .size = sizeof(found) / sizeof(found[0])};
     size_t i;
 
@@ -245,11 +247,11 @@ static void store_forget_series(host_t *host, uint64_t before_ns)
     }
 }
 
-void store_forget(store_t *store, uint64_t now_ns, uint64_t age_ns, uint64_t host_age_ns)
+void store_forget(struct store *store, uint64_t now_ns, uint64_t age_ns, uint64_t host_age_ns)
 {
     uint64_t before_ns = (now_ns > age_ns) ? (now_ns - age_ns) : 0;
     uint64_t host_before_ns = (now_ns > host_age_ns) ? (now_ns - host_age_ns) : 0;
-    host_t *host, *next;
+    struct host *host, *next;
 
     if (store->readers > 0) {
         return;

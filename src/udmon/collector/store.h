@@ -25,7 +25,7 @@ enum {
     STORE_LATE_MS = 300 * 1000  /* or behind */
 };
 
-typedef struct series {
+struct series {
     char *name;     /* with labels; for counters without the suffix _total */
     int is_counter; /* a part of its identity: x and x_total of one exporter are two series */
     int counter;
@@ -36,16 +36,16 @@ typedef struct series {
     struct host *host;
     int64_t remote_ms; /* time of the last sample that was given to remote write */
     unsigned queued;   /* references of the history's and remote write's threads: it must stay */
-    tail_t *tail;      /* samples that are not in the history yet, or NULL; see tail.h */
+    struct tail *tail; /* samples that are not in the history yet, or NULL; see tail.h */
     /* Of the history's thread alone: */
     int64_t key;     /* in the history, of the transaction or an earlier one: */
     uint64_t key_of; /* valid if it is the history's `generation` */
     int key_was;     /* the key is of an earlier collector's samples */
     STAILQ_ENTRY(series) dirty, written;
     int is_written;
-} series_t;
+};
 
-typedef struct host {
+struct host {
     LIST_ENTRY(host) list;
     char name[64];
     char transport[8];
@@ -65,35 +65,36 @@ typedef struct host {
     uint64_t relay;      /* identity of the relay that the node is connected to, or 0 */
     char relay_name[64]; /* of the relay that reported last, */
     uint64_t relay_lost; /* and its reported losses */
-    void *series;        /* tree of series_t by name */
+    void *series;        /* tree of struct series by name */
     size_t series_count;
     unsigned queued; /* entries in the history's queue that point here */
     /* Of the history's thread alone: */
     int64_t key;
     uint64_t key_of;
-} host_t;
+};
 
-typedef struct store {
+struct store {
     pthread_mutex_t lock;
     unsigned readers;
     LIST_HEAD(, host) hosts;
     void *by_name; /* tree of them: looked up for each record */
     size_t host_count;
-} store_t;
+};
 
-void store_init(store_t *store);
-void store_free(store_t *store);
+void store_init(struct store *store);
+void store_free(struct store *store);
 
-void store_lock(store_t *store);
-void store_unlock(store_t *store);
+void store_lock(struct store *store);
+void store_unlock(struct store *store);
 /* From begin to end nothing is freed. Takes the lock by itself. */
-void store_reader_begin(store_t *store);
-void store_reader_end(store_t *store);
+void store_reader_begin(struct store *store);
+void store_reader_end(struct store *store);
 /*
  * Calls `each` for all hosts until it returns 0. Takes the lock for one host at a time, so the
  * receiving thread never waits longer.
  */
-void store_each_host(store_t *store, int (*each)(const host_t *host, void *arg), void *arg);
+void store_each_host(struct store *store, int (*each)(const struct host *host, void *arg),
+                     void *arg);
 
 /* All below: with the lock held. */
 
@@ -105,25 +106,26 @@ void store_each_host(store_t *store, int (*each)(const host_t *host, void *arg),
 int store_is_dated(int64_t apart_ms, int64_t clock_s);
 
 /* Finds or makes the host of a name; NULL: too many hosts, or no memory. */
-host_t *store_host(store_t *store, const char *name);
+struct host *store_host(struct store *store, const char *name);
 /* The host of a name, or NULL. */
-host_t *store_find_host(store_t *store, const char *name);
+struct host *store_find_host(struct store *store, const char *name);
 /* The series of a name, likewise: a gauge, or a counter. */
-series_t *store_series(host_t *host, const char *name);
-series_t *store_counter(host_t *host, const char *name);
+struct series *store_series(struct host *host, const char *name);
+struct series *store_counter(struct host *host, const char *name);
 /* The series of a name, or NULL. */
-series_t *store_find_series(const host_t *host, const char *name, int counter);
+struct series *store_find_series(const struct host *host, const char *name, int counter);
 /*
  * Takes a sample that has just arrived. `late`: a newer sample arrived earlier, so this sample does
  * not become the latest.
  */
-void store_sample(series_t *series, const udmon_metric_t *metric, int late, uint64_t now_ns);
+void store_sample(struct series *series, const struct udmon_metric *metric, int late,
+                  uint64_t now_ns);
 /* Call `each` for all series of a host, sorted by name. */
-void store_each(const host_t *host, void (*each)(series_t *series, void *arg), void *arg);
+void store_each(const struct host *host, void (*each)(struct series *series, void *arg), void *arg);
 /*
  * Frees series without a sample for `age_ns`, and hosts without series that have been gone for
  * `host_age_ns`, unless a reader is active.
  */
-void store_forget(store_t *store, uint64_t now_ns, uint64_t age_ns, uint64_t host_age_ns);
+void store_forget(struct store *store, uint64_t now_ns, uint64_t age_ns, uint64_t host_age_ns);
 
 #endif

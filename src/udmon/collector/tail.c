@@ -6,24 +6,24 @@
 #include <string.h>
 
 /* There are many tails, and most of the time most of a collector's memory is in them. */
-typedef struct raw_entry {
+struct raw_entry {
     int32_t after_ms; /* tail_level.begin_ms */
     double value;
-} __attribute__((packed)) raw_entry_t;
+} __attribute__((packed));
 
-typedef struct step_entry {
+struct step_entry {
     int32_t after_ms;
     float least, most;
     double value;
-} __attribute__((packed)) step_entry_t;
+} __attribute__((packed));
 
 static const struct {
     size_t entry;
     unsigned full, columns;
 } shapes[TAIL_LEVELS] = {
-    {sizeof(raw_entry_t), CHUNK_SAMPLES, 1},
-    {sizeof(step_entry_t), 30, 3},
-    {sizeof(step_entry_t), 18, 3},
+    {sizeof(struct raw_entry), CHUNK_SAMPLES, 1},
+    {sizeof(struct step_entry), 30, 3},
+    {sizeof(struct step_entry), 18, 3},
 };
 
 /* Readers are few and hold it for microseconds. */
@@ -39,9 +39,9 @@ unsigned tail_columns(int level)
     return shapes[level].columns;
 }
 
-tail_t *tail_new(void)
+struct tail *tail_new(void)
 {
-    tail_t *tail = calloc(1, sizeof(*tail));
+    struct tail *tail = calloc(1, sizeof(*tail));
 
     if (tail != NULL) {
         STAILQ_INIT(&tail->written);
@@ -49,9 +49,9 @@ tail_t *tail_new(void)
     return tail;
 }
 
-static void tail_drop_written(tail_t *tail)
+static void tail_drop_written(struct tail *tail)
 {
-    tail_chunk_t *chunk;
+    struct tail_chunk *chunk;
 
     while ((chunk = STAILQ_FIRST(&tail->written)) != NULL) {
         STAILQ_REMOVE_HEAD(&tail->written, list);
@@ -59,7 +59,7 @@ static void tail_drop_written(tail_t *tail)
     }
 }
 
-void tail_free(tail_t *tail)
+void tail_free(struct tail *tail)
 {
     int level;
 
@@ -73,7 +73,7 @@ void tail_free(tail_t *tail)
 }
 
 /* Makes room for another entry. Takes the lock, because readers use the entries. */
-static int tail_grow(tail_level_t *open, int level)
+static int tail_grow(struct tail_level *open, int level)
 {
     unsigned size = (open->size > 0) ? (2 * open->size) : 8;
     void *entries;
@@ -91,9 +91,9 @@ static int tail_grow(tail_level_t *open, int level)
     return 0;
 }
 
-int tail_add(tail_t *tail, int level, int64_t time_ms, const double values[CHUNK_COLUMNS])
+int tail_add(struct tail *tail, int level, int64_t time_ms, const double values[CHUNK_COLUMNS])
 {
-    tail_level_t *open = &tail->levels[level];
+    struct tail_level *open = &tail->levels[level];
     int ret;
 
     pthread_mutex_lock(&tails_lock);
@@ -101,10 +101,10 @@ int tail_add(tail_t *tail, int level, int64_t time_ms, const double values[CHUNK
     if (ret == 0) {
         open->begin_ms = (open->count == 0) ? time_ms : open->begin_ms;
         if (level == 0) {
-            ((raw_entry_t *)open->entries)[open->count++] =
-                (raw_entry_t){(int32_t)(time_ms - open->begin_ms), values[0]};
+            ((struct raw_entry *)open->entries)[open->count++] =
+                (struct raw_entry){(int32_t)(time_ms - open->begin_ms), values[0]};
         } else {
-            ((step_entry_t *)open->entries)[open->count++] = (step_entry_t){
+            ((struct step_entry *)open->entries)[open->count++] = (struct step_entry){
                 (int32_t)(time_ms - open->begin_ms), (float)values[1], (float)values[2], values[0]};
         }
     }
@@ -112,11 +112,11 @@ int tail_add(tail_t *tail, int level, int64_t time_ms, const double values[CHUNK
     return ret;
 }
 
-void tail_pack(const tail_t *tail, int level, chunk_t *chunk)
+void tail_pack(const struct tail *tail, int level, struct chunk *chunk)
 {
-    const tail_level_t *open = &tail->levels[level];
-    const raw_entry_t *raw = open->entries;
-    const step_entry_t *steps = open->entries;
+    const struct tail_level *open = &tail->levels[level];
+    const struct raw_entry *raw = open->entries;
+    const struct step_entry *steps = open->entries;
     unsigned i;
 
     chunk->count = open->count;
@@ -135,10 +135,10 @@ void tail_pack(const tail_t *tail, int level, chunk_t *chunk)
     chunk_sort(chunk);
 }
 
-void tail_clear(tail_t *tail, int level, const uint8_t *bytes, size_t length)
+void tail_clear(struct tail *tail, int level, const uint8_t *bytes, size_t length)
 {
-    tail_level_t *open = &tail->levels[level];
-    tail_chunk_t *chunk = malloc(sizeof(*chunk) + length);
+    struct tail_level *open = &tail->levels[level];
+    struct tail_chunk *chunk = malloc(sizeof(*chunk) + length);
 
     pthread_mutex_lock(&tails_lock);
     if (chunk != NULL) { /* else readers miss it until the commit */
@@ -154,19 +154,19 @@ void tail_clear(tail_t *tail, int level, const uint8_t *bytes, size_t length)
     pthread_mutex_unlock(&tails_lock);
 }
 
-void tail_committed(tail_t *tail)
+void tail_committed(struct tail *tail)
 {
     pthread_mutex_lock(&tails_lock);
     tail_drop_written(tail);
     pthread_mutex_unlock(&tails_lock);
 }
 
-void tail_read(tail_t *const *tail_p, int level, void (*each)(const chunk_t *chunk, void *arg),
-               void *arg)
+void tail_read(struct tail *const *tail_p, int level,
+               void (*each)(const struct chunk *chunk, void *arg), void *arg)
 {
-    const tail_t *tail = __atomic_load_n(tail_p, __ATOMIC_ACQUIRE);
-    const tail_chunk_t *written;
-    chunk_t chunk;
+    const struct tail *tail = __atomic_load_n(tail_p, __ATOMIC_ACQUIRE);
+    const struct tail_chunk *written;
+    struct chunk chunk;
 
     if (tail == NULL) {
         return;

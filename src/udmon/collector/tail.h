@@ -15,14 +15,14 @@
 enum { TAIL_LEVELS = 3 };
 
 /* A chunk that was written, and is not committed. */
-typedef struct tail_chunk {
+struct tail_chunk {
     STAILQ_ENTRY(tail_chunk) list;
     int level;
     size_t length;
     uint8_t bytes[];
-} tail_chunk_t;
+};
 
-typedef struct tail_level {
+struct tail_level {
     void *entries;
     unsigned count, size;
     int64_t begin_ms; /* of the first entry */
@@ -31,43 +31,43 @@ typedef struct tail_level {
     size_t row_bytes; /* length of the row's data; number of its entries: */
     unsigned row_count;
     unsigned committed; /* entries that it had at the last commit */
-} tail_level_t;
+};
 
 /* A step of a coarse level, while it lasts. */
-typedef struct tail_step {
+struct tail_step {
     int64_t number;  /* of the step since 1970 */
     int64_t time_ms; /* of the last sample in it */
     double sum, last, least, most;
     uint32_t count, ranged; /* number of samples; number of samples in `least` and `most` */
-} tail_step_t;
+};
 
-typedef struct tail {
-    tail_level_t levels[TAIL_LEVELS];
-    tail_step_t steps[TAIL_LEVELS - 1];
+struct tail {
+    struct tail_level levels[TAIL_LEVELS];
+    struct tail_step steps[TAIL_LEVELS - 1];
     STAILQ_HEAD(, tail_chunk) written;
     int64_t last_ms; /* the last sample, for a counter's rate; 0: none */
     double last;
     uint64_t dirty_since; /* the log's row with the first sample that is in no row yet; 0: none */
-} tail_t;
+};
 
 /* NULL: no memory. */
-tail_t *tail_new(void);
-void tail_free(tail_t *tail); /* or NULL */
+struct tail *tail_new(void);
+void tail_free(struct tail *tail); /* or NULL */
 
 /* All below, but tail_read: by the history's thread. -ENOMEM: the entry is not there. */
-int tail_add(tail_t *tail, int level, int64_t time_ms, const double values[CHUNK_COLUMNS]);
+int tail_add(struct tail *tail, int level, int64_t time_ms, const double values[CHUNK_COLUMNS]);
 /* The entries of a level, sorted. */
-void tail_pack(const tail_t *tail, int level, chunk_t *chunk);
+void tail_pack(const struct tail *tail, int level, struct chunk *chunk);
 /* Forget the entries, which are in a row now. `bytes`: readers have them until tail_committed. */
-void tail_clear(tail_t *tail, int level, const uint8_t *bytes, size_t length);
-void tail_committed(tail_t *tail);
+void tail_clear(struct tail *tail, int level, const uint8_t *bytes, size_t length);
+void tail_committed(struct tail *tail);
 
 /*
  * Call `each` for chunks of a level that may not be in the database yet. The order is that of
  * their writing. By any thread.
  */
-void tail_read(tail_t *const *tail_p, int level, void (*each)(const chunk_t *chunk, void *arg),
-               void *arg);
+void tail_read(struct tail *const *tail_p, int level,
+               void (*each)(const struct chunk *chunk, void *arg), void *arg);
 
 /* Entries of a chunk of a level, and columns of an entry. */
 unsigned tail_full(int level);

@@ -90,7 +90,7 @@ static int users_read(const char *path, char **text_p)
     return ret;
 }
 
-int users_open(users_t *users, const char *file)
+int users_open(struct users *users, const char *file)
 {
     memset(users, 0, sizeof(*users));
     users->file = file;
@@ -102,7 +102,7 @@ int users_open(users_t *users, const char *file)
     return users_read(file, &users->text);
 }
 
-int users_reload(users_t *users)
+int users_reload(struct users *users)
 {
     char *text, *old;
     int ret = users_read(users->file, &text);
@@ -119,21 +119,21 @@ int users_reload(users_t *users)
     return 0;
 }
 
-void users_close(users_t *users)
+void users_close(struct users *users)
 {
     pthread_mutex_destroy(&users->lock);
     free(users->text);
 }
 
-static void users_digest(const users_t *users, const char *header, unsigned char digest[32])
+static void users_digest(const struct users *users, const char *header, unsigned char digest[32])
 {
     HMAC(EVP_sha256(), users->key, sizeof(users->key), (const unsigned char *)header,
          strlen(header), digest, NULL);
 }
 
-users_answer_t users_know(users_t *users, const char *header)
+enum users_answer users_know(struct users *users, const char *header)
 {
-    users_answer_t answer = USERS_CHECK;
+    enum users_answer answer = USERS_CHECK;
     unsigned char digest[32];
     unsigned i;
 
@@ -170,7 +170,8 @@ static int users_decode(const char *header, char text[HEADER_MAX])
 }
 
 /* Returns the hash of a user, or a dummy hash: an unknown name takes as long as a known name. */
-static int users_hash(users_t *users, const char *name, size_t length, char hash[CRYPT_OUTPUT_SIZE])
+static int users_hash(struct users *users, const char *name, size_t length,
+                      char hash[CRYPT_OUTPUT_SIZE])
 {
     const char *line, *colon, *end;
     int found = 0;
@@ -191,7 +192,7 @@ static int users_hash(users_t *users, const char *name, size_t length, char hash
     return found;
 }
 
-int users_check(users_t *users, const char *header)
+int users_check(struct users *users, const char *header)
 {
     char text[HEADER_MAX], hash[CRYPT_OUTPUT_SIZE], *colon, *made;
     struct crypt_data *data = calloc(1, sizeof(*data));

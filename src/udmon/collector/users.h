@@ -14,26 +14,26 @@
 
 enum { USERS_KNOWN = 64 };
 
-typedef enum users_answer { USERS_NO, USERS_YES, USERS_CHECK } users_answer_t;
+enum users_answer { USERS_NO, USERS_YES, USERS_CHECK };
 
-typedef struct users {
+struct users {
     const char *file;
     pthread_mutex_t lock;
     char *text;                           /* of the file */
     unsigned char key[32];                /* random: of the digests below */
     unsigned char known[USERS_KNOWN][32]; /* digests of accepted headers, a ring */
     unsigned next;
-} users_t;
+};
 
 /* On failure, a line in the log names the error in the file. */
-int users_open(users_t *users, const char *file);
+int users_open(struct users *users, const char *file);
 /* Read the file again; on failure the users stay. */
-int users_reload(users_t *users);
-void users_close(users_t *users);
+int users_reload(struct users *users);
+void users_close(struct users *users);
 
 /* Checks a header "Authorization" (or NULL) without computing a hash. */
-users_answer_t users_know(users_t *users, const char *header);
+enum users_answer users_know(struct users *users, const char *header);
 /* Compute the hash; returns whether the header proves a user. May take long. */
-int users_check(users_t *users, const char *header);
+int users_check(struct users *users, const char *header);
 
 #endif

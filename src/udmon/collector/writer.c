@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void writer_wake(writer_t *writer)
+static void writer_wake(struct writer *writer)
 {
     pthread_mutex_lock(&writer->lock);
     writer->woken = 1;
@@ -14,11 +14,11 @@ static void writer_wake(writer_t *writer)
     pthread_mutex_unlock(&writer->lock);
 }
 
-static void writer_handle(writer_t *writer, const writer_entry_t *entry)
+static void writer_handle(struct writer *writer, const struct writer_entry *entry)
 {
-    history_t *history = &writer->history;
+    struct history *history = &writer->history;
 
-    switch ((writer_kind_t)entry->kind) {
+    switch ((enum writer_kind)entry->kind) {
     case WRITER_SAMPLE:
         if (history->broken && __atomic_load_n(&writer->stopping, __ATOMIC_SEQ_CST)) {
             ++history->unstored; /* do not try every sample while the database is broken */
@@ -45,7 +45,7 @@ static void writer_handle(writer_t *writer, const writer_entry_t *entry)
 
 static void *writer_run(void *arg)
 {
-    writer_t *writer = arg;
+    struct writer *writer = arg;
     uint64_t head = 0;
 
     for (;;) {
@@ -66,7 +66,7 @@ static void *writer_run(void *arg)
     }
 }
 
-int writer_start(writer_t *writer)
+int writer_start(struct writer *writer)
 {
     int ret;
 
@@ -85,7 +85,7 @@ int writer_start(writer_t *writer)
     return ret;
 }
 
-void writer_stop(writer_t *writer)
+void writer_stop(struct writer *writer)
 {
     writer_commit(writer);
     __atomic_store_n(&writer->stopping, 1, __ATOMIC_SEQ_CST);
@@ -96,13 +96,13 @@ void writer_stop(writer_t *writer)
     free(writer->entries);
 }
 
-size_t writer_waiting(const writer_t *writer)
+size_t writer_waiting(const struct writer *writer)
 {
     return __atomic_load_n(&writer->tail, __ATOMIC_SEQ_CST) -
            __atomic_load_n(&writer->head, __ATOMIC_SEQ_CST);
 }
 
-static int writer_put(writer_t *writer, const writer_entry_t *entry)
+static int writer_put(struct writer *writer, const struct writer_entry *entry)
 {
     uint64_t tail = __atomic_load_n(&writer->tail, __ATOMIC_RELAXED);
     uint64_t waiting = tail - __atomic_load_n(&writer->head, __ATOMIC_ACQUIRE);
@@ -118,10 +118,10 @@ static int writer_put(writer_t *writer, const writer_entry_t *entry)
     return 0;
 }
 
-int writer_sample(writer_t *writer, series_t *series, int64_t time_ms, double value)
+int writer_sample(struct writer *writer, struct series *series, int64_t time_ms, double value)
 {
-    static udmon_log_limit_t limit;
-    writer_entry_t entry = {
+    static struct udmon_log_limit limit;
+    struct writer_entry entry = {
         .kind = WRITER_SAMPLE,
         .number = time_ms,
         .series = series,
@@ -143,9 +143,9 @@ int writer_sample(writer_t *writer, series_t *series, int64_t time_ms, double va
     return ret;
 }
 
-int writer_host(writer_t *writer, host_t *host)
+int writer_host(struct writer *writer, struct host *host)
 {
-    writer_entry_t entry = {
+    struct writer_entry entry = {
         .kind = WRITER_HOST,
         .number = host->received,
         .host = host,
@@ -161,16 +161,16 @@ int writer_host(writer_t *writer, host_t *host)
     return ret;
 }
 
-int writer_agent(writer_t *writer, uint64_t id, uint64_t next)
+int writer_agent(struct writer *writer, uint64_t id, uint64_t next)
 {
-    writer_entry_t entry = {.kind = WRITER_AGENT, .number = next, .agent = id};
+    struct writer_entry entry = {.kind = WRITER_AGENT, .number = next, .agent = id};
 
     return writer_put(writer, &entry);
 }
 
-int writer_commit(writer_t *writer)
+int writer_commit(struct writer *writer)
 {
-    writer_entry_t entry = {.kind = WRITER_COMMIT};
+    struct writer_entry entry = {.kind = WRITER_COMMIT};
     int ret = writer_put(writer, &entry);
 
     writer_wake(writer);

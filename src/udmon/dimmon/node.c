@@ -7,7 +7,7 @@
 
 DMM_MODULE_DECLARE(&udmon_send_type, &udmon_recv_type);
 
-static void module_log(void *arg, udmon_log_level_t level, const char *line)
+static void module_log(void *arg, enum udmon_log_level level, const char *line)
 {
     static const int priorities[] = {
         [UDMON_LOG_ERROR] = DMM_LOG_ERR,

@@ -10,21 +10,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct recv_state {
+struct recv_state {
     dmm_node_p node;
     dmm_hook_p hook; /* or NULL */
-    udmon_server_t *server;
+    struct udmon_server *server;
     struct dmm_msg_udmonrecv_getstats_resp stats;
-} recv_state_t;
+};
 
-static recv_state_t *recv_state(dmm_node_p node)
+static struct recv_state *recv_state(dmm_node_p node)
 {
-    return (recv_state_t *)DMM_NODE_PRIVATE(node);
+    return (struct recv_state *)DMM_NODE_PRIVATE(node);
 }
 
 static int recv_ctor(dmm_node_p node)
 {
-    recv_state_t *state = calloc(1, sizeof(*state));
+    struct recv_state *state = calloc(1, sizeof(*state));
 
     if (state == NULL) {
         dmm_log(DMM_LOG_CRIT, "no memory for a node of type net/udmon/recv");
@@ -38,7 +38,7 @@ static int recv_ctor(dmm_node_p node)
 /* The agent has given up the node's events before. */
 static void recv_dtor(dmm_node_p node)
 {
-    recv_state_t *state = recv_state(node);
+    struct recv_state *state = recv_state(node);
 
     if (state->server != NULL) {
         udmon_server_close(state->server);
@@ -48,7 +48,7 @@ static void recv_dtor(dmm_node_p node)
 
 static int recv_newhook(dmm_hook_p hook)
 {
-    recv_state_t *state = recv_state(DMM_HOOK_NODE(hook));
+    struct recv_state *state = recv_state(DMM_HOOK_NODE(hook));
 
     if (DMM_HOOK_ISIN(hook)) {
         return EINVAL;
@@ -65,9 +65,10 @@ static void recv_rmhook(dmm_hook_p hook)
     recv_state(DMM_HOOK_NODE(hook))->hook = NULL;
 }
 
-static void recv_message(void *arg, const udmon_peer_t *peer, const udmon_message_t *message)
+static void recv_message(void *arg, const struct udmon_peer *peer,
+                         const struct udmon_message *message)
 {
-    recv_state_t *state = arg;
+    struct recv_state *state = arg;
     dmm_data_p data;
 
     if ((message->length == 0) ||
@@ -95,19 +96,19 @@ static void recv_message(void *arg, const udmon_peer_t *peer, const udmon_messag
     DMM_DATA_UNREF(data);
 }
 
-static void recv_joined(void *arg, const udmon_peer_t *peer)
+static void recv_joined(void *arg, const struct udmon_peer *peer)
 {
-    recv_state_t *state = arg;
+    struct recv_state *state = arg;
 
     ++state->stats.clients;
     dmm_log(DMM_LOG_INFO, "Node " DMM_PRINODE ": %s at %s connected over %s",
             DMM_NODEINFO(state->node), peer->name, peer->address, peer->transport);
 }
 
-static void recv_left(void *arg, const udmon_peer_t *peer, udmon_left_t reason,
-                      const udmon_stats_t *stats)
+static void recv_left(void *arg, const struct udmon_peer *peer, enum udmon_left reason,
+                      const struct udmon_stats *stats)
 {
-    recv_state_t *state = arg;
+    struct recv_state *state = arg;
 
     --state->stats.clients;
     dmm_log((reason == UDMON_LEFT_SILENT) ? DMM_LOG_WARN : DMM_LOG_INFO,
@@ -117,9 +118,9 @@ static void recv_left(void *arg, const udmon_peer_t *peer, udmon_left_t reason,
             stats->lost);
 }
 
-static void recv_gap(void *arg, const udmon_peer_t *peer, uint64_t first, uint64_t count)
+static void recv_gap(void *arg, const struct udmon_peer *peer, uint64_t first, uint64_t count)
 {
-    recv_state_t *state = arg;
+    struct recv_state *state = arg;
 
     (void)first;
     state->stats.lost += count;
@@ -129,15 +130,15 @@ static void recv_gap(void *arg, const udmon_peer_t *peer, uint64_t first, uint64
 
 static int recv_bind(dmm_node_p node, dmm_msg_p msg)
 {
-    static const udmon_server_callbacks_t callbacks = {
+    static const struct udmon_server_callbacks callbacks = {
         .message = recv_message,
         .joined = recv_joined,
         .left = recv_left,
         .gap = recv_gap,
     };
     const struct dmm_msg_udmonrecv_bind *bind = (const void *)msg->cm_data;
-    recv_state_t *state = recv_state(node);
-    udmon_options_t options;
+    struct recv_state *state = recv_state(node);
+    struct udmon_options options;
     int ret;
 
     if (!node_message_fits(node, msg, sizeof(*bind)) ||

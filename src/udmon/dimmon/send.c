@@ -13,20 +13,20 @@
 
 enum { SEND_QUEUE_BYTES = 4 * 1024 * 1024 };
 
-typedef struct send_state {
+struct send_state {
     dmm_node_p node;
-    udmon_client_t *client;    /* or NULL */
-    udmon_client_state_t told; /* the state in the last line of the log */
-} send_state_t;
+    struct udmon_client *client;  /* or NULL */
+    enum udmon_client_state told; /* the state in the last line of the log */
+};
 
-static send_state_t *send_state(dmm_node_p node)
+static struct send_state *send_state(dmm_node_p node)
 {
-    return (send_state_t *)DMM_NODE_PRIVATE(node);
+    return (struct send_state *)DMM_NODE_PRIVATE(node);
 }
 
 static int send_ctor(dmm_node_p node)
 {
-    send_state_t *state = calloc(1, sizeof(*state));
+    struct send_state *state = calloc(1, sizeof(*state));
 
     if (state == NULL) {
         dmm_log(DMM_LOG_CRIT, "no memory for a node of type net/udmon/send");
@@ -41,7 +41,7 @@ static int send_ctor(dmm_node_p node)
 /* The agent has given up the node's events before. */
 static void send_dtor(dmm_node_p node)
 {
-    send_state_t *state = send_state(node);
+    struct send_state *state = send_state(node);
 
     if (state->client != NULL) {
         udmon_client_close(state->client);
@@ -50,9 +50,9 @@ static void send_dtor(dmm_node_p node)
 }
 
 /* The connection has come or gone. A repeated failure to connect is not logged. */
-static void send_changed(void *arg, udmon_client_state_t now, const char *reason)
+static void send_changed(void *arg, enum udmon_client_state now, const char *reason)
 {
-    send_state_t *state = arg;
+    struct send_state *state = arg;
 
     if ((now == UDMON_CONNECTING) || (now == state->told)) {
         return;
@@ -75,7 +75,7 @@ static int send_newhook(dmm_hook_p hook)
 static int send_rcvdata(dmm_hook_p hook, dmm_data_p data)
 {
     dmm_node_p node = DMM_HOOK_NODE(hook);
-    udmon_client_t *client = send_state(node)->client;
+    struct udmon_client *client = send_state(node)->client;
     size_t length = node_list_length(data->da_nodes, data->da_len);
     int ret;
 
@@ -99,9 +99,9 @@ static int send_rcvdata(dmm_hook_p hook, dmm_data_p data)
 static int send_connect(dmm_node_p node, dmm_msg_p msg)
 {
     const struct dmm_msg_udmonsend_connect *connect = (const void *)msg->cm_data;
-    udmon_client_callbacks_t callbacks = {.state = send_changed};
-    send_state_t *state = send_state(node);
-    udmon_options_t options;
+    struct udmon_client_callbacks callbacks = {.state = send_changed};
+    struct send_state *state = send_state(node);
+    struct udmon_options options;
     int ret;
 
     if (!node_message_fits(node, msg, sizeof(*connect)) ||
@@ -139,8 +139,8 @@ static int send_connect(dmm_node_p node, dmm_msg_p msg)
 static int send_getstats(dmm_node_p node, dmm_msg_p msg)
 {
     struct dmm_msg_udmonsend_getstats_resp response = {0};
-    udmon_client_t *client = send_state(node)->client;
-    udmon_stats_t stats;
+    struct udmon_client *client = send_state(node)->client;
+    struct udmon_stats stats;
 
     if (!node_message_fits(node, msg, 0)) {
         return node_answer(node, msg, EINVAL, NULL, 0);

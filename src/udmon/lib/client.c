@@ -11,7 +11,7 @@ enum {
     CLIENT_BURST = 32 /* datagrams of a backlog that are sent before the server has answered */
 };
 
-static int client_ping(udmon_client_t *client)
+static int client_ping(struct udmon_client *client)
 {
     int ret = udmon_chan_ping(&client->chan, UDMON_PING, udmon_now_ns());
 
@@ -19,10 +19,10 @@ static int client_ping(udmon_client_t *client)
     return ret;
 }
 
-static void client_keepalive(udmon_timer_t *timer)
+static void client_keepalive(struct udmon_timer *timer)
 {
-    udmon_client_t *client = timer->arg;
-    const udmon_options_t *options = &client->settings.values;
+    struct udmon_client *client = timer->arg;
+    const struct udmon_options *options = &client->settings.values;
     uint64_t now = udmon_now_ns(), silence_ms = (now - client->heard_ns) / 1000000;
     /* If this process was stopped for a while, answers of the server may be unread. */
     int overslept = ((now - client->asked_ns) / 1000000) > (2u * options->keepalive_ms);
@@ -48,12 +48,12 @@ static void client_keepalive(udmon_timer_t *timer)
                         CLIENT_PROBE_MS);
 }
 
-static void client_flush_due(udmon_timer_t *timer)
+static void client_flush_due(struct udmon_timer *timer)
 {
-    ((udmon_client_t *)timer->arg)->flush_now = 1;
+    ((struct udmon_client *)timer->arg)->flush_now = 1;
 }
 
-static void client_broken(void *arg, udmon_path_t *path)
+static void client_broken(void *arg, struct udmon_path *path)
 {
     (void)path;
     udmon_client_lost(arg, "the connection is broken");
@@ -61,8 +61,8 @@ static void client_broken(void *arg, udmon_path_t *path)
 
 static void client_received(void *arg, const void *data, size_t length)
 {
-    const udmon_dgram_t *dgram = data;
-    udmon_client_t *client = arg;
+    const struct udmon_dgram *dgram = data;
+    struct udmon_client *client = arg;
     uint64_t asked_ns;
 
     if ((client->chan.mtu == 0) || (length < sizeof(*dgram)) ||
@@ -72,7 +72,7 @@ static void client_received(void *arg, const void *data, size_t length)
     client->heard_ns = client->loop.now_ns;
     switch (udmon_chan_receive(&client->chan, data, length)) {
     case UDMON_PONG:
-        asked_ns = le64toh(((const udmon_ping_t *)(dgram + 1))->time_ns);
+        asked_ns = le64toh(((const struct udmon_ping *)(dgram + 1))->time_ns);
         if (asked_ns == 0) {
             break; /* answers no ping: the server is slow, and says that it lives */
         }
@@ -91,14 +91,14 @@ static void client_received(void *arg, const void *data, size_t length)
     }
 }
 
-static int client_chan_send(void *arg, size_t size, udmon_pack_t pack, void *pack_arg)
+static int client_chan_send(void *arg, size_t size, udmon_pack_fn pack, void *pack_arg)
 {
-    return udmon_path_send(((udmon_client_t *)arg)->path, size, pack, pack_arg);
+    return udmon_path_send(((struct udmon_client *)arg)->path, size, pack, pack_arg);
 }
 
-static void client_deliver(void *arg, const udmon_message_t *message)
+static void client_deliver(void *arg, const struct udmon_message *message)
 {
-    udmon_client_t *client = arg;
+    struct udmon_client *client = arg;
 
     ++client->delivered;
     if (client->callbacks.message != NULL) {
@@ -113,20 +113,20 @@ static void client_gap(void *arg, uint64_t first, uint64_t count)
     (void)count;
 }
 
-static const udmon_chan_ops_t client_chan_ops = {
+static const struct udmon_chan_ops client_chan_ops = {
     .send = client_chan_send,
     .deliver = client_deliver,
     .gap = client_gap,
 };
 
-static void client_timer(udmon_client_t *client, udmon_timer_t *timer,
-                         void (*fire)(udmon_timer_t *))
+static void client_timer(struct udmon_client *client, struct udmon_timer *timer,
+                         void (*fire)(struct udmon_timer *))
 {
     timer->fire = fire;
     timer->arg = client;
 }
 
-static void client_free_servers(udmon_client_t *client)
+static void client_free_servers(struct udmon_client *client)
 {
     unsigned i;
 
@@ -136,7 +136,7 @@ static void client_free_servers(udmon_client_t *client)
 }
 
 /* Take a list of addresses apart. */
-static int client_parse_servers(udmon_client_t *client, const char *addresses)
+static int client_parse_servers(struct udmon_client *client, const char *addresses)
 {
     char *copy = strdup(addresses), *word, *rest = NULL;
     int ret = (copy != NULL) ? 0 : -ENOMEM;
@@ -159,7 +159,7 @@ static int client_parse_servers(udmon_client_t *client, const char *addresses)
     return ret;
 }
 
-static void client_set_numbers(udmon_client_t *client)
+static void client_set_numbers(struct udmon_client *client)
 {
     const uint64_t *numbers = client->settings.values.numbers;
     unsigned i;
@@ -172,7 +172,7 @@ static void client_set_numbers(udmon_client_t *client)
     udmon_chan_renumber(&client->chan, client->servers[0].next);
 }
 
-void udmon_client_numbers(const udmon_client_t *client, uint64_t numbers[UDMON_SERVERS_MAX])
+void udmon_client_numbers(const struct udmon_client *client, uint64_t numbers[UDMON_SERVERS_MAX])
 {
     unsigned i;
 
@@ -182,11 +182,11 @@ void udmon_client_numbers(const udmon_client_t *client, uint64_t numbers[UDMON_S
     numbers[client->numbered] = udmon_chan_number(&client->chan) + client->chan.queue.count;
 }
 
-int udmon_client_open(const char *address, const udmon_options_t *options,
-                      const udmon_client_callbacks_t *callbacks, void *arg,
-                      udmon_client_t **client_p)
+int udmon_client_open(const char *address, const struct udmon_options *options,
+                      const struct udmon_client_callbacks *callbacks, void *arg,
+                      struct udmon_client **client_p)
 {
-    udmon_client_t *client;
+    struct udmon_client *client;
     int ret;
 
     client = calloc(1, sizeof(*client));
@@ -243,7 +243,7 @@ err_free:
     return ret;
 }
 
-int udmon_client_fd(const udmon_client_t *client)
+int udmon_client_fd(const struct udmon_client *client)
 {
     return client->loop.epoll_fd;
 }
@@ -253,12 +253,12 @@ int udmon_client_fd(const udmon_client_t *client)
  * wait, and the server loses unrequested datagrams that arrive faster than the server reads. So the
  * client sends a group of records, then a ping, and the next group after the answer.
  */
-static int client_has_backlog(const udmon_client_t *client)
+static int client_has_backlog(const struct udmon_client *client)
 {
     return udmon_chan_sent_before(&client->chan) < client->backlog_end;
 }
 
-static int client_pump_backlog(udmon_client_t *client)
+static int client_pump_backlog(struct udmon_client *client)
 {
     uint64_t sent = client->chan.stats.datagrams_sent;
     int ret;
@@ -275,7 +275,7 @@ static int client_pump_backlog(udmon_client_t *client)
 }
 
 /* Sends as much as possible; the rest stays in the queue. */
-static void client_pump(udmon_client_t *client)
+static void client_pump(struct udmon_client *client)
 {
     int ret;
 
@@ -302,7 +302,7 @@ static void client_pump(udmon_client_t *client)
 }
 
 /* Progresses until nothing is left to do; false if many rounds did not suffice. */
-static int client_progress(udmon_client_t *client)
+static int client_progress(struct udmon_client *client)
 {
     unsigned count;
     int i;
@@ -326,7 +326,7 @@ static int client_progress(udmon_client_t *client)
     return 0;
 }
 
-int udmon_client_process(udmon_client_t *client)
+int udmon_client_process(struct udmon_client *client)
 {
     client->delivered = 0;
     udmon_loop_enter(&client->loop);
@@ -337,7 +337,7 @@ int udmon_client_process(udmon_client_t *client)
     return client->delivered;
 }
 
-int udmon_client_send(udmon_client_t *client, const void *data, size_t length)
+int udmon_client_send(struct udmon_client *client, const void *data, size_t length)
 {
     int ret, pumped;
     uint64_t sent;
@@ -362,23 +362,23 @@ int udmon_client_send(udmon_client_t *client, const void *data, size_t length)
     return ret;
 }
 
-void udmon_client_flush(udmon_client_t *client)
+void udmon_client_flush(struct udmon_client *client)
 {
     client->flush_now = 1;
     udmon_timer_set(&client->loop, &client->kick, 0);
 }
 
-udmon_client_state_t udmon_client_state(const udmon_client_t *client)
+enum udmon_client_state udmon_client_state(const struct udmon_client *client)
 {
     return client->state;
 }
 
-const char *udmon_client_transport(const udmon_client_t *client)
+const char *udmon_client_transport(const struct udmon_client *client)
 {
     return (client->state == UDMON_CONNECTED) ? udmon_scheme_name(client->used.scheme) : "";
 }
 
-int udmon_client_server(const udmon_client_t *client, const char **address_p)
+int udmon_client_server(const struct udmon_client *client, const char **address_p)
 {
     if (client->state != UDMON_CONNECTED) {
         return -ENOTCONN;
@@ -387,12 +387,12 @@ int udmon_client_server(const udmon_client_t *client, const char **address_p)
     return client->used.server;
 }
 
-void udmon_client_stats(const udmon_client_t *client, udmon_stats_t *stats)
+void udmon_client_stats(const struct udmon_client *client, struct udmon_stats *stats)
 {
     udmon_chan_stats(&client->chan, stats);
 }
 
-void udmon_client_close(udmon_client_t *client)
+void udmon_client_close(struct udmon_client *client)
 {
     udmon_client_stop_meeting(client);
     if (client->state == UDMON_CONNECTED) {

@@ -16,34 +16,34 @@
 enum { CLIENT_SLOW_MAX = 3 };
 
 /* A server that the program named; the preferred server is the first. */
-typedef struct udmon_client_server {
-    udmon_endpoint_t endpoint;
+struct udmon_client_server {
+    struct udmon_endpoint endpoint;
     uint64_t next; /* number of its next record, while the records are numbered for another */
     int known;     /* the client was connected to this server before, so the server knows the
                     * number */
-} udmon_client_server_t;
+};
 
 /* A way to a server: one of its schemes and addresses. */
-typedef struct udmon_way {
+struct udmon_way {
     unsigned server;
-    udmon_scheme_t scheme;
+    enum udmon_scheme scheme;
     struct addrinfo *host; /* one of endpoint.hosts */
-} udmon_way_t;
+};
 
 struct udmon_client {
-    udmon_loop_t loop;
-    udmon_tls_t tls;
-    udmon_net_t net;
-    udmon_settings_t settings;
-    udmon_secret_t secret;
-    udmon_client_server_t servers[UDMON_SERVERS_MAX];
+    struct udmon_loop loop;
+    struct udmon_tls tls;
+    struct udmon_net net;
+    struct udmon_settings settings;
+    struct udmon_secret secret;
+    struct udmon_client_server servers[UDMON_SERVERS_MAX];
     unsigned server_count;
     unsigned numbered; /* the server that the records are numbered for */
-    udmon_client_callbacks_t callbacks;
+    struct udmon_client_callbacks callbacks;
     void *arg;
-    udmon_client_state_t state;
-    udmon_way_t way;  /* being tried, or that was tried last */
-    udmon_way_t used; /* of the connection; its host may have been freed */
+    enum udmon_client_state state;
+    struct udmon_way way;  /* being tried, or that was tried last */
+    struct udmon_way used; /* of the connection; its host may have been freed */
     /*
      * While connected to another server than the first, the client probes a preferred server from
      * time to time (`probing` during a probe), by a meeting that ends with CHALLENGE. After a
@@ -53,22 +53,22 @@ struct udmon_client {
     int probing;
     uint64_t back_since_ns; /* when server `back` began to answer; 0: it does not */
     unsigned back;
-    uint64_t leaving_ns;    /* when sending ended; 0: it goes on */
-    int left;               /* the present server has all */
-    udmon_lookup_t *lookup; /* lookup of the server's name in progress, or NULL */
+    uint64_t leaving_ns;         /* when sending ended; 0: it goes on */
+    int left;                    /* the present server has all */
+    struct udmon_lookup *lookup; /* lookup of the server's name in progress, or NULL */
     /* Meeting: by calls over RDMA CM, or over a link */
-    udmon_cm_call_t *call;          /* call in progress, or NULL */
-    udmon_link_t *link;             /* NULL, too, when it has become the path */
-    udmon_rpc_done_t answered;      /* called with the next message of the link */
+    struct udmon_cm_request *call;  /* call in progress, or NULL */
+    struct udmon_link *link;        /* NULL, too, when it has become the path */
+    udmon_rpc_done_fn answered;     /* called with the next message of the link */
     uint8_t request[UDMON_RPC_MAX]; /* to be sent when the link is open */
     size_t request_length;
-    udmon_timer_t patience; /* for the answer */
-    int unanswered_calls;   /* in this round of attempts */
-    unsigned slow;          /* rounds in a row that had some, at most CLIENT_SLOW_MAX */
+    struct udmon_timer patience; /* for the answer */
+    int unanswered_calls;        /* in this round of attempts */
+    unsigned slow;               /* rounds in a row that had some, at most CLIENT_SLOW_MAX */
     uint8_t nonce[UDMON_NONCE_SIZE];
-    udmon_auth_t auth; /* as sent, to check the answer with */
-    udmon_path_t *path;
-    udmon_chan_t chan;
+    struct udmon_auth auth; /* as sent, to check the answer with */
+    struct udmon_path *path;
+    struct udmon_chan chan;
     uint64_t heard_ns;
     uint64_t asked_ns;    /* when `keepalive` was fired last */
     uint64_t backlog_end; /* records before it have waited for this connection */
@@ -79,34 +79,35 @@ struct udmon_client {
     int bye;
     int delivered;
     char reason[512];
-    udmon_timer_t flush, keepalive, retry, kick;
+    struct udmon_timer flush, keepalive, retry, kick;
 };
 
 /* client_meet.c */
 
 /* Calls the program's `state`. */
-void udmon_client_set_state(udmon_client_t *client, udmon_client_state_t state, const char *reason);
+void udmon_client_set_state(struct udmon_client *client, enum udmon_client_state state,
+                            const char *reason);
 /* Timer: tries all networks to all servers, or, while connected, to the preferred servers. */
-void udmon_client_retry(udmon_timer_t *timer);
+void udmon_client_retry(struct udmon_timer *timer);
 /*
  * The connection, or the attempt, has failed. `what` is the reason. Continues with the next
  * attempt.
  */
-void udmon_client_lost(udmon_client_t *client, const char *what);
-void udmon_client_drop_path(udmon_client_t *client);
+void udmon_client_lost(struct udmon_client *client, const char *what);
+void udmon_client_drop_path(struct udmon_client *client);
 /* A ping has been answered: the way that was tried is good. */
-void udmon_client_connected(udmon_client_t *client);
+void udmon_client_connected(struct udmon_client *client);
 /* Says goodbye to the present server, and starts again with the first server. */
-void udmon_client_return(udmon_client_t *client);
+void udmon_client_return(struct udmon_client *client);
 /* Cancels the meeting in progress. */
-void udmon_client_stop_meeting(udmon_client_t *client);
+void udmon_client_stop_meeting(struct udmon_client *client);
 /*
  * How long an attempt may take: connect_ms, doubled after each round without an answer. Otherwise a
  * server would spend its time on clients that have given up when thousands of clients return at
  * once.
  */
-unsigned udmon_client_patience_ms(const udmon_client_t *client);
+unsigned udmon_client_patience_ms(const struct udmon_client *client);
 /* Timer: no answer. */
-void udmon_client_unanswered(udmon_timer_t *timer);
+void udmon_client_unanswered(struct udmon_timer *timer);
 
 #endif

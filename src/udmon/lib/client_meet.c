@@ -11,12 +11,13 @@
 #include <string.h>
 
 /* UCT's name of a scheme's transport. */
-static const char *client_transport(udmon_scheme_t scheme)
+static const char *client_transport(enum udmon_scheme scheme)
 {
     return (scheme == UDMON_SCHEME_UD) ? "ud_mon" : udmon_scheme_name(scheme);
 }
 
-void udmon_client_set_state(udmon_client_t *client, udmon_client_state_t state, const char *reason)
+void udmon_client_set_state(struct udmon_client *client, enum udmon_client_state state,
+                            const char *reason)
 {
     if (client->state != state) {
         client->state = state;
@@ -26,7 +27,7 @@ void udmon_client_set_state(udmon_client_t *client, udmon_client_state_t state, 
     }
 }
 
-void udmon_client_drop_path(udmon_client_t *client)
+void udmon_client_drop_path(struct udmon_client *client)
 {
     udmon_chan_disconnect(&client->chan);
     udmon_timer_cancel(&client->keepalive);
@@ -38,7 +39,7 @@ void udmon_client_drop_path(udmon_client_t *client)
     }
 }
 
-void udmon_client_stop_meeting(udmon_client_t *client)
+void udmon_client_stop_meeting(struct udmon_client *client)
 {
     if (client->lookup != NULL) {
         udmon_lookup_cancel(client->lookup);
@@ -56,19 +57,19 @@ void udmon_client_stop_meeting(udmon_client_t *client)
     }
 }
 
-static void client_try(udmon_client_t *client);
-static void client_meet_server(udmon_client_t *client);
+static void client_try(struct udmon_client *client);
+static void client_meet_server(struct udmon_client *client);
 
-static const udmon_endpoint_t *client_endpoint_of(const udmon_client_t *client)
+static const struct udmon_endpoint *client_endpoint_of(const struct udmon_client *client)
 {
     return &client->servers[client->way.server].endpoint;
 }
 
 /* To the next way to this server; false when all have been tried. */
-static int client_next_way(udmon_client_t *client)
+static int client_next_way(struct udmon_client *client)
 {
-    const udmon_endpoint_t *endpoint = client_endpoint_of(client);
-    udmon_way_t *way = &client->way;
+    const struct udmon_endpoint *endpoint = client_endpoint_of(client);
+    struct udmon_way *way = &client->way;
 
     way->host = way->host->ai_next;
     if (way->host != NULL) {
@@ -82,16 +83,16 @@ static int client_next_way(udmon_client_t *client)
     return 1;
 }
 
-static void client_first_way(udmon_client_t *client)
+static void client_first_way(struct udmon_client *client)
 {
-    const udmon_endpoint_t *endpoint = client_endpoint_of(client);
+    const struct udmon_endpoint *endpoint = client_endpoint_of(client);
 
     client->way.host = endpoint->hosts;
     client->way.scheme =
         (endpoint->scheme == UDMON_SCHEME_ANY) ? UDMON_SCHEME_UD : endpoint->scheme;
 }
 
-static void client_probe_later(udmon_client_t *client)
+static void client_probe_later(struct udmon_client *client)
 {
     udmon_client_stop_meeting(client);
     client->probing = 0;
@@ -99,7 +100,7 @@ static void client_probe_later(udmon_client_t *client)
 }
 
 /* No way leads to this server: to the next one, or wait for the next round. */
-static void client_next_server(udmon_client_t *client)
+static void client_next_server(struct udmon_client *client)
 {
     if (++client->way.server < (client->probing ? client->used.server : client->server_count)) {
         client_meet_server(client);
@@ -113,13 +114,13 @@ static void client_next_server(udmon_client_t *client)
     }
 }
 
-unsigned udmon_client_patience_ms(const udmon_client_t *client)
+unsigned udmon_client_patience_ms(const struct udmon_client *client)
 {
     return client->settings.values.connect_ms << client->slow;
 }
 
 /* This network does not lead to the server; `what` is the reason. */
-static void client_way_failed(udmon_client_t *client, const char *what)
+static void client_way_failed(struct udmon_client *client, const char *what)
 {
     char text[80];
 
@@ -141,7 +142,7 @@ static void client_way_failed(udmon_client_t *client, const char *what)
 }
 
 /* A preferred server answers. */
-static void client_probe_answered(udmon_client_t *client)
+static void client_probe_answered(struct udmon_client *client)
 {
     uint64_t now = udmon_now_ns();
 
@@ -157,7 +158,7 @@ static void client_probe_answered(udmon_client_t *client)
     }
 }
 
-void udmon_client_connected(udmon_client_t *client)
+void udmon_client_connected(struct udmon_client *client)
 {
     client->used = client->way;
     client->servers[client->used.server].known = 1;
@@ -169,7 +170,7 @@ void udmon_client_connected(udmon_client_t *client)
     udmon_client_set_state(client, UDMON_CONNECTED, udmon_scheme_name(client->used.scheme));
 }
 
-void udmon_client_return(udmon_client_t *client)
+void udmon_client_return(struct udmon_client *client)
 {
     udmon_chan_signal(&client->chan, UDMON_BYE, udmon_chan_sent_before(&client->chan));
     udmon_net_drain(&client->net);
@@ -179,7 +180,7 @@ void udmon_client_return(udmon_client_t *client)
 }
 
 /* A working connection is lost: start again soon. */
-void udmon_client_lost(udmon_client_t *client, const char *what)
+void udmon_client_lost(struct udmon_client *client, const char *what)
 {
     int worked = (client->state == UDMON_CONNECTED);
 
@@ -202,17 +203,17 @@ void udmon_client_lost(udmon_client_t *client, const char *what)
 
 static void client_link_opened(void *arg)
 {
-    udmon_client_t *client = arg;
+    struct udmon_client *client = arg;
 
     if ((udmon_link_send_bytes(client->link, client->request, client->request_length) < 0)) {
         client_way_failed(client, "the connection is broken");
     }
 }
 
-static void client_answer(udmon_client_t *client, const void *data, long length)
+static void client_answer(struct udmon_client *client, const void *data, long length)
 {
-    udmon_rpc_done_t answered = client->answered;
-    udmon_rpc_place_t place = {
+    udmon_rpc_done_fn answered = client->answered;
+    struct udmon_rpc_place place = {
         .local = client->link->local,
         .remote = client->link->remote,
         .gid_index = -1,
@@ -233,7 +234,7 @@ static void client_link_received(void *arg, const void *data, size_t length)
 
 static void client_link_failed(void *arg, int error)
 {
-    udmon_client_t *client = arg;
+    struct udmon_client *client = arg;
     char problem[sizeof(client->link->problem)];
 
     /* The link, which has the text, is closed before it is used. */
@@ -241,22 +242,22 @@ static void client_link_failed(void *arg, int error)
     client_way_failed(client, (error == -EACCES) ? problem : strerror(-error));
 }
 
-void udmon_client_unanswered(udmon_timer_t *timer)
+void udmon_client_unanswered(struct udmon_timer *timer)
 {
-    udmon_client_t *client = timer->arg;
+    struct udmon_client *client = timer->arg;
 
     ++client->unanswered_calls;
     client_way_failed(client, strerror(ETIMEDOUT));
 }
 
-static const udmon_link_ops_t client_link_ops = {
+static const struct udmon_link_ops client_link_ops = {
     .opened = client_link_opened,
     .received = client_link_received,
     .failed = client_link_failed,
 };
 
-static int client_call_link(udmon_client_t *client, const struct sockaddr *source,
-                            const void *request, size_t length, udmon_rpc_done_t done)
+static int client_call_link(struct udmon_client *client, const struct sockaddr *source,
+                            const void *request, size_t length, udmon_rpc_done_fn done)
 {
     client->answered = done;
     udmon_timer_set(&client->loop, &client->patience, udmon_client_patience_ms(client));
@@ -270,8 +271,8 @@ static int client_call_link(udmon_client_t *client, const struct sockaddr *sourc
                               &client->link);
 }
 
-static int client_call(udmon_client_t *client, const void *request, size_t length,
-                       udmon_rpc_done_t done)
+static int client_call(struct udmon_client *client, const void *request, size_t length,
+                       udmon_rpc_done_fn done)
 {
     const struct sockaddr *source = NULL;
 
@@ -286,9 +287,9 @@ static int client_call(udmon_client_t *client, const void *request, size_t lengt
 }
 
 /* The way is the link itself, or the link has served its purpose. */
-static int client_end_link(udmon_client_t *client)
+static int client_end_link(struct udmon_client *client)
 {
-    udmon_link_t *link = client->link;
+    struct udmon_link *link = client->link;
 
     client->link = NULL;
     if (client->way.scheme == UDMON_SCHEME_TCP) {
@@ -300,11 +301,11 @@ static int client_end_link(udmon_client_t *client)
     return 0;
 }
 
-static void client_welcome(void *arg, const udmon_rpc_place_t *place, const void *response,
+static void client_welcome(void *arg, const struct udmon_rpc_place *place, const void *response,
                            long length)
 {
-    const udmon_welcome_t *welcome = response;
-    udmon_client_t *client = arg;
+    const struct udmon_welcome *welcome = response;
+    struct udmon_client *client = arg;
     int ret;
 
     (void)place;
@@ -341,11 +342,11 @@ static void client_welcome(void *arg, const udmon_rpc_place_t *place, const void
 }
 
 /* Make the endpoint to the server's interface; writes our own interface's address. */
-static const char *client_endpoint(udmon_client_t *client, const udmon_rpc_place_t *place,
-                                   const udmon_challenge_t *challenge, uint8_t *address,
+static const char *client_endpoint(struct udmon_client *client, const struct udmon_rpc_place *place,
+                                   const struct udmon_challenge *challenge, uint8_t *address,
                                    size_t size, long *length_p)
 {
-    udmon_port_t *port;
+    struct udmon_port *port;
 
     if (udmon_net_port(&client->net, client_transport(client->way.scheme),
                        (client->way.scheme == UDMON_SCHEME_UD) ? place->device : NULL,
@@ -363,7 +364,7 @@ static const char *client_endpoint(udmon_client_t *client, const udmon_rpc_place
  * Each server has a separate count of record numbers. So a record for another server is no gap. A
  * record that was sent to this server and lost is a gap, also after a later return of the client.
  */
-static void client_number_for(udmon_client_t *client, unsigned server)
+static void client_number_for(struct udmon_client *client, unsigned server)
 {
     if (client->numbered != server) {
         client->servers[client->numbered].next =
@@ -373,8 +374,9 @@ static void client_number_for(udmon_client_t *client, unsigned server)
 }
 
 /* The server's address is known: make the endpoint, and ask to be let in. */
-static const char *client_send_auth(udmon_client_t *client, const udmon_rpc_place_t *place,
-                                    const udmon_challenge_t *challenge)
+static const char *client_send_auth(struct udmon_client *client,
+                                    const struct udmon_rpc_place *place,
+                                    const struct udmon_challenge *challenge)
 {
     size_t size = (client->way.scheme == UDMON_SCHEME_UD) ? UDMON_CM_REQUEST_MAX : UDMON_RPC_MAX;
     uint8_t address[256], message[UDMON_RPC_MAX];
@@ -408,12 +410,12 @@ static const char *client_send_auth(udmon_client_t *client, const udmon_rpc_plac
     return (ret < 0) ? strerror(-ret) : NULL;
 }
 
-static void client_challenge(void *arg, const udmon_rpc_place_t *place, const void *response,
+static void client_challenge(void *arg, const struct udmon_rpc_place *place, const void *response,
                              long length)
 {
-    const udmon_challenge_t *challenge = response;
+    const struct udmon_challenge *challenge = response;
     const char *problem = NULL;
-    udmon_client_t *client = arg;
+    struct udmon_client *client = arg;
 
     client->call = NULL;
     if (length < 0) {
@@ -434,9 +436,9 @@ static void client_challenge(void *arg, const udmon_rpc_place_t *place, const vo
     }
 }
 
-static void client_try(udmon_client_t *client)
+static void client_try(struct udmon_client *client)
 {
-    udmon_hello_t hello;
+    struct udmon_hello hello;
     size_t length;
     int ret;
 
@@ -465,8 +467,8 @@ static void client_try(udmon_client_t *client)
 
 static void client_looked_up(void *arg, int error, struct addrinfo *hosts)
 {
-    udmon_client_t *client = arg;
-    udmon_endpoint_t *endpoint = &client->servers[client->way.server].endpoint;
+    struct udmon_client *client = arg;
+    struct udmon_endpoint *endpoint = &client->servers[client->way.server].endpoint;
 
     client->lookup = NULL;
     if (hosts != NULL) {
@@ -485,9 +487,9 @@ static void client_looked_up(void *arg, int error, struct addrinfo *hosts)
 }
 
 /* Looks up the server's name each time, because the server may have moved. */
-static void client_meet_server(udmon_client_t *client)
+static void client_meet_server(struct udmon_client *client)
 {
-    const udmon_endpoint_t *endpoint = client_endpoint_of(client);
+    const struct udmon_endpoint *endpoint = client_endpoint_of(client);
     int ret;
 
     if (!client->probing) {
@@ -502,9 +504,9 @@ static void client_meet_server(udmon_client_t *client)
     }
 }
 
-void udmon_client_retry(udmon_timer_t *timer)
+void udmon_client_retry(struct udmon_timer *timer)
 {
-    udmon_client_t *client = timer->arg;
+    struct udmon_client *client = timer->arg;
 
     client->probing = (client->state == UDMON_CONNECTED);
     client->way.server = 0;

@@ -10,7 +10,7 @@ static const char sign_client[] = "client", sign_server[] = "server",
 
 size_t udmon_meet_header(void *message, uint8_t type, uint8_t status)
 {
-    udmon_rpc_header_t *header = message;
+    struct udmon_rpc_header *header = message;
 
     memset(header, 0, sizeof(*header));
     header->magic = htole16(UDMON_MAGIC);
@@ -21,7 +21,7 @@ size_t udmon_meet_header(void *message, uint8_t type, uint8_t status)
 }
 
 size_t udmon_meet_hello(const uint8_t client_nonce[UDMON_NONCE_SIZE], const char *transport,
-                        udmon_hello_t *hello)
+                        struct udmon_hello *hello)
 {
     memset(hello, 0, sizeof(*hello));
     udmon_meet_header(hello, UDMON_HELLO, UDMON_OK);
@@ -30,15 +30,16 @@ size_t udmon_meet_hello(const uint8_t client_nonce[UDMON_NONCE_SIZE], const char
     return sizeof(*hello);
 }
 
-static size_t meet_auth_length(const udmon_auth_t *auth)
+static size_t meet_auth_length(const struct udmon_auth *auth)
 {
     return sizeof(*auth) + auth->address_length + auth->name_length;
 }
 
-long udmon_meet_auth(const udmon_secret_t *secret, const udmon_auth_t *fields, const void *address,
-                     size_t address_length, const char *name, uint8_t *message, size_t size)
+long udmon_meet_auth(const struct udmon_secret *secret, const struct udmon_auth *fields,
+                     const void *address, size_t address_length, const char *name, uint8_t *message,
+                     size_t size)
 {
-    udmon_auth_t *auth = (udmon_auth_t *)message;
+    struct udmon_auth *auth = (struct udmon_auth *)message;
     size_t name_length = strlen(name);
     uint8_t mac[UDMON_MAC_SIZE], flags = fields->header.flags;
     int ret;
@@ -63,12 +64,12 @@ long udmon_meet_auth(const udmon_secret_t *secret, const udmon_auth_t *fields, c
 int udmon_meet_type(const void *message, size_t length)
 {
     static const size_t sizes[] = {
-        [UDMON_HELLO] = sizeof(udmon_hello_t),
-        [UDMON_CHALLENGE] = sizeof(udmon_challenge_t),
-        [UDMON_AUTH] = sizeof(udmon_auth_t),
-        [UDMON_WELCOME] = sizeof(udmon_welcome_t),
+        [UDMON_HELLO] = sizeof(struct udmon_hello),
+        [UDMON_CHALLENGE] = sizeof(struct udmon_challenge),
+        [UDMON_AUTH] = sizeof(struct udmon_auth),
+        [UDMON_WELCOME] = sizeof(struct udmon_welcome),
     };
-    const udmon_rpc_header_t *header = message;
+    const struct udmon_rpc_header *header = message;
 
     if ((length < sizeof(*header)) || (le16toh(header->magic) != UDMON_MAGIC) ||
         (header->version != UDMON_VERSION) || (header->type < UDMON_HELLO) ||
@@ -85,9 +86,9 @@ int udmon_meet_type(const void *message, size_t length)
                0;
 }
 
-int udmon_meet_auth_parse(const void *message, size_t length, udmon_auth_view_t *view)
+int udmon_meet_auth_parse(const void *message, size_t length, struct udmon_auth_view *view)
 {
-    const udmon_auth_t *auth = message;
+    const struct udmon_auth *auth = message;
     size_t name_length, i;
 
     if ((udmon_meet_type(message, length) != UDMON_AUTH) || (auth->header.status != UDMON_OK) ||
@@ -111,7 +112,7 @@ int udmon_meet_auth_parse(const void *message, size_t length, udmon_auth_view_t 
     return 0;
 }
 
-int udmon_meet_auth_check(const udmon_secret_t *secret, const udmon_auth_view_t *view)
+int udmon_meet_auth_check(const struct udmon_secret *secret, const struct udmon_auth_view *view)
 {
     uint8_t copy[UDMON_RPC_MAX], mac[UDMON_MAC_SIZE];
     size_t length = meet_auth_length(view->auth);
@@ -120,26 +121,26 @@ int udmon_meet_auth_check(const udmon_secret_t *secret, const udmon_auth_view_t 
         return 0;
     }
     memcpy(copy, view->auth, length);
-    memset(((udmon_auth_t *)copy)->mac, 0, sizeof(view->auth->mac));
+    memset(((struct udmon_auth *)copy)->mac, 0, sizeof(view->auth->mac));
     return (udmon_sign(secret, sign_client, copy, length, NULL, 0, mac) == 0) &&
            udmon_mac_equal(mac, view->auth->mac, sizeof(view->auth->mac));
 }
 
-static int meet_challenge_mac(const udmon_secret_t *secret,
+static int meet_challenge_mac(const struct udmon_secret *secret,
                               const uint8_t client_nonce[UDMON_NONCE_SIZE],
-                              const udmon_challenge_t *challenge, uint8_t mac[UDMON_MAC_SIZE])
+                              const struct udmon_challenge *challenge, uint8_t mac[UDMON_MAC_SIZE])
 {
     uint8_t copy[sizeof(*challenge) + UINT8_MAX];
     size_t length = sizeof(*challenge) + challenge->address_length;
 
     memcpy(copy, challenge, length);
-    memset(((udmon_challenge_t *)copy)->mac, 0, UDMON_MAC_SIZE);
+    memset(((struct udmon_challenge *)copy)->mac, 0, UDMON_MAC_SIZE);
     return udmon_sign(secret, sign_challenge, client_nonce, UDMON_NONCE_SIZE, copy, length, mac);
 }
 
-int udmon_meet_challenge_sign(const udmon_secret_t *secret,
+int udmon_meet_challenge_sign(const struct udmon_secret *secret,
                               const uint8_t client_nonce[UDMON_NONCE_SIZE],
-                              udmon_challenge_t *challenge)
+                              struct udmon_challenge *challenge)
 {
     uint8_t mac[UDMON_MAC_SIZE];
     int ret = meet_challenge_mac(secret, client_nonce, challenge, mac);
@@ -148,9 +149,9 @@ int udmon_meet_challenge_sign(const udmon_secret_t *secret,
     return ret;
 }
 
-int udmon_meet_challenge_check(const udmon_secret_t *secret,
+int udmon_meet_challenge_check(const struct udmon_secret *secret,
                                const uint8_t client_nonce[UDMON_NONCE_SIZE],
-                               const udmon_challenge_t *challenge, size_t length)
+                               const struct udmon_challenge *challenge, size_t length)
 {
     uint8_t mac[UDMON_MAC_SIZE];
 
@@ -161,18 +162,18 @@ int udmon_meet_challenge_check(const udmon_secret_t *secret,
            udmon_mac_equal(mac, challenge->mac, UDMON_MAC_SIZE);
 }
 
-static int meet_welcome_mac(const udmon_secret_t *secret, const udmon_auth_t *auth,
-                            const udmon_welcome_t *welcome, uint8_t mac[UDMON_MAC_SIZE])
+static int meet_welcome_mac(const struct udmon_secret *secret, const struct udmon_auth *auth,
+                            const struct udmon_welcome *welcome, uint8_t mac[UDMON_MAC_SIZE])
 {
-    udmon_welcome_t copy = *welcome;
+    struct udmon_welcome copy = *welcome;
 
     memset(copy.mac, 0, sizeof(copy.mac));
     /* The client's signature covers both nonces and all other agreed values. */
     return udmon_sign(secret, sign_server, auth->mac, sizeof(auth->mac), &copy, sizeof(copy), mac);
 }
 
-int udmon_meet_welcome_sign(const udmon_secret_t *secret, const udmon_auth_t *auth,
-                            udmon_welcome_t *welcome)
+int udmon_meet_welcome_sign(const struct udmon_secret *secret, const struct udmon_auth *auth,
+                            struct udmon_welcome *welcome)
 {
     uint8_t mac[UDMON_MAC_SIZE];
     int ret;
@@ -182,8 +183,8 @@ int udmon_meet_welcome_sign(const udmon_secret_t *secret, const udmon_auth_t *au
     return ret;
 }
 
-int udmon_meet_welcome_check(const udmon_secret_t *secret, const udmon_auth_t *auth,
-                             const udmon_welcome_t *welcome)
+int udmon_meet_welcome_check(const struct udmon_secret *secret, const struct udmon_auth *auth,
+                             const struct udmon_welcome *welcome)
 {
     uint8_t mac[UDMON_MAC_SIZE];
 

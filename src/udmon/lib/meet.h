@@ -9,19 +9,20 @@
 #include <stddef.h>
 
 /* The parts of a checked AUTH; pointers lead into the message. */
-typedef struct udmon_auth_view {
-    const udmon_auth_t *auth;
+struct udmon_auth_view {
+    const struct udmon_auth *auth;
     const void *address;
     size_t address_length;
     char name[UDMON_NAME_MAX + 1];
     char transport[UDMON_TRANSPORT_SIZE + 1];
-} udmon_auth_view_t;
+};
 
 size_t udmon_meet_hello(const uint8_t client_nonce[UDMON_NONCE_SIZE], const char *transport,
-                        udmon_hello_t *hello);
+                        struct udmon_hello *hello);
 /* Returns the length, or -EMSGSIZE. */
-long udmon_meet_auth(const udmon_secret_t *secret, const udmon_auth_t *fields, const void *address,
-                     size_t address_length, const char *name, uint8_t *message, size_t size);
+long udmon_meet_auth(const struct udmon_secret *secret, const struct udmon_auth *fields,
+                     const void *address, size_t address_length, const char *name, uint8_t *message,
+                     size_t size);
 
 /*
  * Returns the type of a message if its header is right and its length is sufficient for the type;
@@ -30,26 +31,26 @@ long udmon_meet_auth(const udmon_secret_t *secret, const udmon_auth_t *fields, c
 int udmon_meet_type(const void *message, size_t length);
 
 /* Parses an AUTH. -EPROTO: malformed. Does not check the signature. */
-int udmon_meet_auth_parse(const void *message, size_t length, udmon_auth_view_t *view);
+int udmon_meet_auth_parse(const void *message, size_t length, struct udmon_auth_view *view);
 /* Whether the signature is right. */
-int udmon_meet_auth_check(const udmon_secret_t *secret, const udmon_auth_view_t *view);
+int udmon_meet_auth_check(const struct udmon_secret *secret, const struct udmon_auth_view *view);
 
 /*
  * Sign a CHALLENGE with its address, for a client's nonce, or check its signature. -EPROTO: it is
  * longer than `length`.
  */
-int udmon_meet_challenge_sign(const udmon_secret_t *secret,
+int udmon_meet_challenge_sign(const struct udmon_secret *secret,
                               const uint8_t client_nonce[UDMON_NONCE_SIZE],
-                              udmon_challenge_t *challenge);
-int udmon_meet_challenge_check(const udmon_secret_t *secret,
+                              struct udmon_challenge *challenge);
+int udmon_meet_challenge_check(const struct udmon_secret *secret,
                                const uint8_t client_nonce[UDMON_NONCE_SIZE],
-                               const udmon_challenge_t *challenge, size_t length);
+                               const struct udmon_challenge *challenge, size_t length);
 
 /* Sign a WELCOME that answers `auth`, or check its signature. */
-int udmon_meet_welcome_sign(const udmon_secret_t *secret, const udmon_auth_t *auth,
-                            udmon_welcome_t *welcome);
-int udmon_meet_welcome_check(const udmon_secret_t *secret, const udmon_auth_t *auth,
-                             const udmon_welcome_t *welcome);
+int udmon_meet_welcome_sign(const struct udmon_secret *secret, const struct udmon_auth *auth,
+                            struct udmon_welcome *welcome);
+int udmon_meet_welcome_check(const struct udmon_secret *secret, const struct udmon_auth *auth,
+                             const struct udmon_welcome *welcome);
 
 /* Write a response's header; returns its length. */
 size_t udmon_meet_header(void *message, uint8_t type, uint8_t status);

@@ -47,7 +47,7 @@ static int metric_label_bad(const char *labels, const char *label, const char *e
 {
     size_t length = end - label;
     const char *at = labels;
-    udmon_label_t other;
+    struct udmon_label other;
 
     if ((length >= 2) && !strncmp(label, "__", 2)) {
         return 1; /* of Prometheus itself: __name__ would name the series */
@@ -88,7 +88,7 @@ static const char *metric_value(const char *at)
     return at + 1;
 }
 
-size_t udmon_label_value(const udmon_label_t *label, char *text, size_t size)
+size_t udmon_label_value(const struct udmon_label *label, char *text, size_t size)
 {
     size_t i, used = 0;
     char c;
@@ -151,7 +151,7 @@ int udmon_metric_name_valid(const char *name)
     return (at != NULL) && !strcmp(at, "}");
 }
 
-int udmon_label_next(const char **at_p, udmon_label_t *label)
+int udmon_label_next(const char **at_p, struct udmon_label *label)
 {
     const char *at = *at_p, *end;
 
@@ -169,15 +169,15 @@ int udmon_label_next(const char **at_p, udmon_label_t *label)
     return 1;
 }
 
-int udmon_label_is(const udmon_label_t *label, const char *name)
+int udmon_label_is(const struct udmon_label *label, const char *name)
 {
     return (label->name_length == strlen(name)) && !strncmp(label->name, name, label->name_length);
 }
 
-const char *udmon_label_prefix(const udmon_label_t *label)
+const char *udmon_label_prefix(const struct udmon_label *label)
 {
     static const char prefix[] = "exported_";
-    udmon_label_t rest = *label;
+    struct udmon_label rest = *label;
 
     while (!strncmp(rest.name, prefix, strlen(prefix))) {
         rest.name += strlen(prefix);
@@ -192,10 +192,10 @@ int udmon_node_name_char(char c)
 }
 
 /* Write header, name and node; returns the length. */
-static int metric_write(const udmon_metric_header_t *fields, uint64_t time_ns, uint64_t value,
+static int metric_write(const struct udmon_metric_header *fields, uint64_t time_ns, uint64_t value,
                         const char *name, const char *node, uint8_t *record)
 {
-    udmon_metric_header_t header = *fields;
+    struct udmon_metric_header header = *fields;
     size_t length = strlen(name), node_length = strlen(node);
 
     header.name_length = htole16(length);
@@ -216,9 +216,9 @@ static uint64_t metric_bits(double value)
     return bits;
 }
 
-int udmon_metric_encode(const udmon_metric_t *metric, uint8_t record[UDMON_METRIC_RECORD_MAX])
+int udmon_metric_encode(const struct udmon_metric *metric, uint8_t record[UDMON_METRIC_RECORD_MAX])
 {
-    udmon_metric_header_t header = {.version = UDMON_METRIC_VERSION};
+    struct udmon_metric_header header = {.version = UDMON_METRIC_VERSION};
 
     if (!udmon_metric_name_valid(metric->name)) {
         return -EINVAL;
@@ -228,10 +228,11 @@ int udmon_metric_encode(const udmon_metric_t *metric, uint8_t record[UDMON_METRI
                         record);
 }
 
-int udmon_relayed_encode(const udmon_relayed_t *relayed, uint8_t record[UDMON_RELAYED_RECORD_MAX])
+int udmon_relayed_encode(const struct udmon_relayed *relayed,
+                         uint8_t record[UDMON_RELAYED_RECORD_MAX])
 {
-    udmon_metric_header_t header = {.version = UDMON_RELAYED_VERSION};
-    const udmon_metric_t *metric = &relayed->metric;
+    struct udmon_metric_header header = {.version = UDMON_RELAYED_VERSION};
+    const struct udmon_metric *metric = &relayed->metric;
 
     if (relayed->is_state) {
         header.flags = UDMON_METRIC_STATE | (relayed->up ? UDMON_METRIC_UP : 0);
@@ -248,7 +249,7 @@ int udmon_relayed_encode(const udmon_relayed_t *relayed, uint8_t record[UDMON_RE
 
 /* Reads header and name of a record of the version. The lengths in the header must be right. */
 static int metric_read(const void *record, size_t length, unsigned version,
-                       udmon_metric_header_t *header, char name[UDMON_METRIC_NAME_MAX + 1])
+                       struct udmon_metric_header *header, char name[UDMON_METRIC_NAME_MAX + 1])
 {
     size_t name_length;
 
@@ -266,8 +267,8 @@ static int metric_read(const void *record, size_t length, unsigned version,
     return (strlen(name) == name_length) ? 0 : -EPROTO;
 }
 
-static int metric_sample(const udmon_metric_header_t *header, const char *name,
-                         udmon_metric_t *metric)
+static int metric_sample(const struct udmon_metric_header *header, const char *name,
+                         struct udmon_metric *metric)
 {
     uint64_t bits = le64toh(header->value);
 
@@ -282,20 +283,20 @@ static int metric_sample(const udmon_metric_header_t *header, const char *name,
     return 0;
 }
 
-int udmon_metric_decode(const void *record, size_t length, udmon_metric_t *metric,
+int udmon_metric_decode(const void *record, size_t length, struct udmon_metric *metric,
                         char name[UDMON_METRIC_NAME_MAX + 1])
 {
-    udmon_metric_header_t header;
+    struct udmon_metric_header header;
     int ret = metric_read(record, length, UDMON_METRIC_VERSION, &header, name);
 
     return ((ret == 0) && (header.node_length == 0)) ? metric_sample(&header, name, metric) :
                                                        -EPROTO;
 }
 
-int udmon_relayed_decode(const void *record, size_t length, udmon_relayed_t *relayed,
+int udmon_relayed_decode(const void *record, size_t length, struct udmon_relayed *relayed,
                          char name[UDMON_METRIC_NAME_MAX + 1])
 {
-    udmon_metric_header_t header;
+    struct udmon_metric_header header;
     size_t i;
 
     memset(relayed, 0, sizeof(*relayed));

@@ -22,7 +22,7 @@ enum {
 };
 
 /* On the wire, little-endian; the name follows, and in records of a relay that of the node. */
-typedef struct udmon_metric_header {
+struct udmon_metric_header {
     uint8_t version;
     uint8_t flags;
     uint16_t name_length;
@@ -30,7 +30,7 @@ typedef struct udmon_metric_header {
     uint8_t zero[3];
     uint64_t time_ns; /* since 1970 */
     uint64_t value;   /* the bits of an IEEE double */
-} __attribute__((packed)) udmon_metric_header_t;
+} __attribute__((packed));
 
 enum {
     UDMON_METRIC_VERSION = 1,
@@ -40,27 +40,28 @@ enum {
 };
 
 /* A record of a relay. */
-typedef struct udmon_relayed {
+struct udmon_relayed {
     char node[UDMON_NAME_MAX + 1];
     int is_state;
     /* A sample: */
-    udmon_metric_t metric;
+    struct udmon_metric metric;
     int late;
     /* A state: */
     int up;
     uint64_t lost;
-} udmon_relayed_t;
+};
 
 /* Returns the length, or -EINVAL for an invalid name. */
-int udmon_metric_encode(const udmon_metric_t *metric, uint8_t record[UDMON_METRIC_RECORD_MAX]);
+int udmon_metric_encode(const struct udmon_metric *metric, uint8_t record[UDMON_METRIC_RECORD_MAX]);
 
 /* `name` is where the name is put. -EPROTO: no sample. */
-int udmon_metric_decode(const void *record, size_t length, udmon_metric_t *metric,
+int udmon_metric_decode(const void *record, size_t length, struct udmon_metric *metric,
                         char name[UDMON_METRIC_NAME_MAX + 1]);
 
 /* The same of a relay's record. */
-int udmon_relayed_encode(const udmon_relayed_t *relayed, uint8_t record[UDMON_RELAYED_RECORD_MAX]);
-int udmon_relayed_decode(const void *record, size_t length, udmon_relayed_t *relayed,
+int udmon_relayed_encode(const struct udmon_relayed *relayed,
+                         uint8_t record[UDMON_RELAYED_RECORD_MAX]);
+int udmon_relayed_decode(const void *record, size_t length, struct udmon_relayed *relayed,
                          char name[UDMON_METRIC_NAME_MAX + 1]);
 
 /*
@@ -73,26 +74,26 @@ int udmon_node_name_char(char c);
 int udmon_metric_name_valid(const char *name);
 
 /* A label; its parts lie in the series' name, and no zero ends them. */
-typedef struct udmon_label {
+struct udmon_label {
     const char *name, *value;
     size_t name_length, value_length;
-} udmon_label_t;
+};
 
 /*
  * Finds the next label of a valid name; 0 after the last label. At the first call *at_p points to
  * the beginning of the labels ('{', or the end of a name without labels). Later it points before
  * the next label.
  */
-int udmon_label_next(const char **at_p, udmon_label_t *label);
+int udmon_label_next(const char **at_p, struct udmon_label *label);
 /* The value without escapes, and a text with escapes; cut if `size` is too small. Return the length. */
-size_t udmon_label_value(const udmon_label_t *label, char *text, size_t size);
+size_t udmon_label_value(const struct udmon_label *label, char *text, size_t size);
 size_t udmon_label_quote(const char *value, char *text, size_t size);
-int udmon_label_is(const udmon_label_t *label, const char *name);
+int udmon_label_is(const struct udmon_label *label, const char *name);
 /*
  * The prefix that the collector writes before the name of a label. The collector adds a label "node".
  * A label "node" of the series becomes "exported_node", and "exported_node" becomes
  * "exported_exported_node".
  */
-const char *udmon_label_prefix(const udmon_label_t *label);
+const char *udmon_label_prefix(const struct udmon_label *label);
 
 #endif

@@ -8,12 +8,12 @@
 #include <string.h>
 #include <unistd.h>
 
-void udmon_options_init(udmon_options_t *options)
+void udmon_options_init(struct udmon_options *options)
 {
     memset(options, 0, sizeof(*options));
 }
 
-static int options_check(const udmon_options_t *v)
+static int options_check(const struct udmon_options *v)
 {
     const struct {
         const char *name;
@@ -71,9 +71,9 @@ static int options_source(const char *text, struct sockaddr_storage *source)
         }                                                                                          \
     } while (0)
 
-int udmon_settings_make(const udmon_options_t *options, udmon_settings_t *settings)
+int udmon_settings_make(const struct udmon_options *options, struct udmon_settings *settings)
 {
-    udmon_options_t *v = &settings->values;
+    struct udmon_options *v = &settings->values;
     int ret = 0;
 
     memset(settings, 0, sizeof(*settings));

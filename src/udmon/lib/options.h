@@ -11,13 +11,13 @@ enum {
     UDMON_ROUNDS = 16          /* of progress within one call of a process function */
 };
 
-typedef struct udmon_settings {
-    udmon_options_t values; /* its strings are below */
+struct udmon_settings {
+    struct udmon_options values; /* its strings are below */
     char name[UDMON_NAME_MAX + 1];
     struct sockaddr_storage source; /* AF_UNSPEC: by routing */
-} udmon_settings_t;
+};
 
 /* -EINVAL with a message for an option out of range. */
-int udmon_settings_make(const udmon_options_t *options, udmon_settings_t *settings);
+int udmon_settings_make(const struct udmon_options *options, struct udmon_settings *settings);
 
 #endif

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int server_listen(udmon_server_t *server, const udmon_rpc_ops_t *ops,
+static int server_listen(struct udmon_server *server, const struct udmon_rpc_ops *ops,
                          const struct sockaddr *addr, unsigned short port)
 {
     struct sockaddr_storage copy;
@@ -40,7 +40,8 @@ static int server_listen(udmon_server_t *server, const udmon_rpc_ops_t *ops,
  * Without a secret or certificates any process that can reach the port could send. Certificates
  * alone are useless for InfiniBand datagrams, whose meeting does not use TLS.
  */
-static int server_check_open(const udmon_server_t *server, const udmon_endpoint_t *endpoint)
+static int server_check_open(const struct udmon_server *server,
+                             const struct udmon_endpoint *endpoint)
 {
     int certificates = (server->settings.values.ca_file != NULL);
     struct addrinfo *host;
@@ -63,7 +64,7 @@ static int server_check_open(const udmon_server_t *server, const udmon_endpoint_
 }
 
 /* One listener for each address and kind. RDMA may be missing where it was not asked for. */
-static int server_listen_all(udmon_server_t *server, const udmon_endpoint_t *endpoint)
+static int server_listen_all(struct udmon_server *server, const struct udmon_endpoint *endpoint)
 {
     struct addrinfo *host;
     unsigned short port;
@@ -96,7 +97,7 @@ static int server_listen_all(udmon_server_t *server, const udmon_endpoint_t *end
     return 0;
 }
 
-static void server_close_listeners(udmon_server_t *server)
+static void server_close_listeners(struct udmon_server *server)
 {
     while (server->listener_count > 0) {
         --server->listener_count;
@@ -105,9 +106,9 @@ static void server_close_listeners(udmon_server_t *server)
     }
 }
 
-static int server_setup(udmon_server_t *server, const char *address)
+static int server_setup(struct udmon_server *server, const char *address)
 {
-    udmon_endpoint_t endpoint;
+    struct udmon_endpoint endpoint;
     int ret;
 
     ret = udmon_secret_load(server->settings.values.secret_file, &server->secret);
@@ -158,11 +159,11 @@ out:
     return ret;
 }
 
-int udmon_server_open(const char *address, const udmon_options_t *options,
-                      const udmon_server_callbacks_t *callbacks, void *arg,
-                      udmon_server_t **server_p)
+int udmon_server_open(const char *address, const struct udmon_options *options,
+                      const struct udmon_server_callbacks *callbacks, void *arg,
+                      struct udmon_server **server_p)
 {
-    udmon_server_t *server;
+    struct udmon_server *server;
     int ret;
 
     if (callbacks->message == NULL) {
@@ -191,18 +192,18 @@ int udmon_server_open(const char *address, const udmon_options_t *options,
     return 0;
 }
 
-int udmon_server_fd(const udmon_server_t *server)
+int udmon_server_fd(const struct udmon_server *server)
 {
     return server->loop.epoll_fd;
 }
 
-int udmon_server_port(const udmon_server_t *server)
+int udmon_server_port(const struct udmon_server *server)
 {
     return server->listeners[0].ops->port(server->listeners[0].listener);
 }
 
 /* Progresses until nothing is left to do; false if many rounds did not suffice. */
-static int server_progress(udmon_server_t *server)
+static int server_progress(struct udmon_server *server)
 {
     unsigned count;
     int i;
@@ -218,7 +219,7 @@ static int server_progress(udmon_server_t *server)
     return 0;
 }
 
-int udmon_server_process(udmon_server_t *server)
+int udmon_server_process(struct udmon_server *server)
 {
     server->delivered = 0;
     udmon_loop_enter(&server->loop);
@@ -229,9 +230,10 @@ int udmon_server_process(udmon_server_t *server)
     return server->delivered;
 }
 
-int udmon_server_reply(udmon_server_t *server, uint64_t client_id, const void *data, size_t length)
+int udmon_server_reply(struct udmon_server *server, uint64_t client_id, const void *data,
+                       size_t length)
 {
-    udmon_session_t *session = udmon_sessions_by_id(&server->sessions, client_id);
+    struct udmon_session *session = udmon_sessions_by_id(&server->sessions, client_id);
     int ret;
 
     if (session == NULL) {
@@ -247,9 +249,10 @@ int udmon_server_reply(udmon_server_t *server, uint64_t client_id, const void *d
     return ret;
 }
 
-int udmon_server_stats(const udmon_server_t *server, uint64_t client_id, udmon_stats_t *stats)
+int udmon_server_stats(const struct udmon_server *server, uint64_t client_id,
+                       struct udmon_stats *stats)
 {
-    const udmon_session_t *session = udmon_sessions_by_id(&server->sessions, client_id);
+    const struct udmon_session *session = udmon_sessions_by_id(&server->sessions, client_id);
 
     if (session == NULL) {
         return -ENOENT;
@@ -258,10 +261,10 @@ int udmon_server_stats(const udmon_server_t *server, uint64_t client_id, udmon_s
     return 0;
 }
 
-void udmon_server_clients(const udmon_server_t *server,
-                          void (*each)(void *arg, const udmon_peer_t *peer), void *arg)
+void udmon_server_clients(const struct udmon_server *server,
+                          void (*each)(void *arg, const struct udmon_peer *peer), void *arg)
 {
-    const udmon_session_t *session;
+    const struct udmon_session *session;
 
     LIST_FOREACH(session, &server->sessions.all, all) {
         if (!session->gone) {
@@ -270,9 +273,9 @@ void udmon_server_clients(const udmon_server_t *server,
     }
 }
 
-void udmon_server_close(udmon_server_t *server)
+void udmon_server_close(struct udmon_server *server)
 {
-    udmon_session_t *session;
+    struct udmon_session *session;
 
     LIST_FOREACH(session, &server->sessions.all, all) {
         if (!session->gone) {

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static udmon_scheme_t server_scheme(const char *name)
+static enum udmon_scheme server_scheme(const char *name)
 {
     int i;
 
@@ -25,10 +25,10 @@ static udmon_scheme_t server_scheme(const char *name)
  * Finds the port that a client asks for (NULL: the client wants the link itself), or returns the
  * status of the refusal.
  */
-static uint8_t server_port(udmon_server_t *server, const char *transport,
-                           const udmon_rpc_place_t *place, udmon_port_t **port_p)
+static uint8_t server_port(struct udmon_server *server, const char *transport,
+                           const struct udmon_rpc_place *place, struct udmon_port **port_p)
 {
-    udmon_scheme_t scheme = server_scheme(transport);
+    enum udmon_scheme scheme = server_scheme(transport);
     int by_device = (scheme == UDMON_SCHEME_UD);
 
     *port_p = NULL;
@@ -49,12 +49,12 @@ static uint8_t server_port(udmon_server_t *server, const char *transport,
     return UDMON_OK;
 }
 
-static size_t server_hello(udmon_server_t *server, const udmon_rpc_place_t *place,
-                           const udmon_hello_t *hello, void *response, size_t size)
+static size_t server_hello(struct udmon_server *server, const struct udmon_rpc_place *place,
+                           const struct udmon_hello *hello, void *response, size_t size)
 {
     char transport[UDMON_TRANSPORT_SIZE + 1] = "";
-    udmon_challenge_t *challenge = response;
-    udmon_port_t *port;
+    struct udmon_challenge *challenge = response;
+    struct udmon_port *port;
     int length = 0;
     uint8_t status;
 
@@ -82,10 +82,11 @@ static size_t server_hello(udmon_server_t *server, const udmon_rpc_place_t *plac
  * client's first connection all records count, so records that the client's queue dropped are lost.
  * If the server has forgotten the client, counting begins at the client's next record.
  */
-static uint64_t server_resume(udmon_server_t *server, uint64_t client_id, const udmon_auth_t *auth)
+static uint64_t server_resume(struct udmon_server *server, uint64_t client_id,
+                              const struct udmon_auth *auth)
 {
     uint64_t next_seq = le64toh(auth->next_seq);
-    udmon_session_t *before = udmon_sessions_by_id(&server->sessions, client_id);
+    struct udmon_session *before = udmon_sessions_by_id(&server->sessions, client_id);
     uint64_t expected = UDMON_SEQ_UNKNOWN;
 
     if (before != NULL) {
@@ -100,17 +101,20 @@ static uint64_t server_resume(udmon_server_t *server, uint64_t client_id, const 
     return (expected <= next_seq) ? expected : next_seq;
 }
 
-static int server_path(udmon_server_t *server, const udmon_rpc_place_t *place,
-                       const udmon_auth_view_t *view, udmon_port_t *port, udmon_path_t **path_p)
+static int server_path(struct udmon_server *server, const struct udmon_rpc_place *place,
+                       const struct udmon_auth_view *view, struct udmon_port *port,
+                       struct udmon_path **path_p)
 {
     return (port == NULL) ? udmon_path_of_link(&server->net, place->link, path_p) :
                             udmon_path_open(port, view->address, view->address_length, path_p);
 }
 
-static udmon_session_t *server_session_new(udmon_server_t *server, const udmon_rpc_place_t *place,
-                                           const udmon_auth_view_t *view, udmon_port_t *port)
+static struct udmon_session *server_session_new(struct udmon_server *server,
+                                                const struct udmon_rpc_place *place,
+                                                const struct udmon_auth_view *view,
+                                                struct udmon_port *port)
 {
-    udmon_session_t *session = calloc(1, sizeof(*session));
+    struct udmon_session *session = calloc(1, sizeof(*session));
 
     if (session == NULL) {
         return NULL;
@@ -125,7 +129,7 @@ static udmon_session_t *server_session_new(udmon_server_t *server, const udmon_r
     snprintf(session->transport, sizeof(session->transport), "%.7s", view->transport);
     udmon_sockaddr_text((const struct sockaddr *)&place->remote, session->address,
                         sizeof(session->address));
-    session->peer = (udmon_peer_t){
+    session->peer = (struct udmon_peer){
         .id = le64toh(view->auth->client_id),
         .name = session->name,
         .transport = session->transport,
@@ -138,7 +142,7 @@ static udmon_session_t *server_session_new(udmon_server_t *server, const udmon_r
 }
 
 /* A token that no other session has. */
-static int server_token(udmon_server_t *server, uint64_t *token_p)
+static int server_token(struct udmon_server *server, uint64_t *token_p)
 {
     int ret;
 
@@ -148,13 +152,13 @@ static int server_token(udmon_server_t *server, uint64_t *token_p)
     return ret;
 }
 
-static uint8_t server_admit(udmon_server_t *server, const udmon_rpc_place_t *place,
-                            const udmon_auth_view_t *view, uint64_t *token_p)
+static uint8_t server_admit(struct udmon_server *server, const struct udmon_rpc_place *place,
+                            const struct udmon_auth_view *view, uint64_t *token_p)
 {
-    static udmon_log_limit_t full, relay;
+    static struct udmon_log_limit full, relay;
     uint64_t gap, first, next_seq = le64toh(view->auth->next_seq);
-    udmon_session_t *session;
-    udmon_port_t *port;
+    struct udmon_session *session;
+    struct udmon_port *port;
     uint8_t status;
 
     if ((view->auth->header.flags & UDMON_RELAY) && server->settings.values.refuse_relays) {
@@ -193,12 +197,12 @@ static uint8_t server_admit(udmon_server_t *server, const udmon_rpc_place_t *pla
     return UDMON_OK;
 }
 
-static size_t server_auth(udmon_server_t *server, const udmon_rpc_place_t *place,
+static size_t server_auth(struct udmon_server *server, const struct udmon_rpc_place *place,
                           const void *request, size_t length, void *response)
 {
-    static udmon_log_limit_t refused;
-    udmon_welcome_t *welcome = response;
-    udmon_auth_view_t view;
+    static struct udmon_log_limit refused;
+    struct udmon_welcome *welcome = response;
+    struct udmon_auth_view view;
     uint8_t status;
     uint64_t token;
     char text[80];
@@ -226,10 +230,10 @@ static size_t server_auth(udmon_server_t *server, const udmon_rpc_place_t *place
                                                                                  0;
 }
 
-size_t udmon_server_serve(void *arg, const udmon_rpc_place_t *place, const void *request,
+size_t udmon_server_serve(void *arg, const struct udmon_rpc_place *place, const void *request,
                           size_t length, void *response, size_t size)
 {
-    udmon_server_t *server = arg;
+    struct udmon_server *server = arg;
 
     switch (udmon_meet_type(request, length)) {
     case UDMON_HELLO:

@@ -3,15 +3,15 @@
 
 #include <errno.h>
 
-static int server_chan_send(void *arg, size_t size, udmon_pack_t pack, void *pack_arg)
+static int server_chan_send(void *arg, size_t size, udmon_pack_fn pack, void *pack_arg)
 {
-    return udmon_path_send(((udmon_session_t *)arg)->path, size, pack, pack_arg);
+    return udmon_path_send(((struct udmon_session *)arg)->path, size, pack, pack_arg);
 }
 
-static void server_deliver(void *arg, const udmon_message_t *message)
+static void server_deliver(void *arg, const struct udmon_message *message)
 {
-    udmon_session_t *session = arg;
-    udmon_server_t *server = session->server;
+    struct udmon_session *session = arg;
+    struct udmon_server *server = session->server;
 
     ++server->delivered;
     server->callbacks.message(server->arg, &session->peer, message);
@@ -19,21 +19,22 @@ static void server_deliver(void *arg, const udmon_message_t *message)
 
 void udmon_server_gap(void *arg, uint64_t first, uint64_t count)
 {
-    udmon_session_t *session = arg;
-    udmon_server_t *server = session->server;
+    struct udmon_session *session = arg;
+    struct udmon_server *server = session->server;
 
     if (server->callbacks.gap != NULL) {
         server->callbacks.gap(server->arg, &session->peer, first, count);
     }
 }
 
-const udmon_chan_ops_t udmon_server_chan_ops = {
+const struct udmon_chan_ops udmon_server_chan_ops = {
     .send = server_chan_send,
     .deliver = server_deliver,
     .gap = udmon_server_gap,
 };
 
-void udmon_server_leave(udmon_server_t *server, udmon_session_t *session, udmon_left_t reason)
+void udmon_server_leave(struct udmon_server *server, struct udmon_session *session,
+                        enum udmon_left reason)
 {
     if (!session->gone) {
         session->gone = 1;
@@ -42,7 +43,7 @@ void udmon_server_leave(udmon_server_t *server, udmon_session_t *session, udmon_
     }
 }
 
-void udmon_server_broken(void *arg, udmon_path_t *path)
+void udmon_server_broken(void *arg, struct udmon_path *path)
 {
     udmon_server_leave(arg, path->owner, UDMON_LEFT_SILENT);
 }
@@ -53,7 +54,7 @@ void udmon_server_broken(void *arg, udmon_path_t *path)
  * time is read from the clock, not from the loop, because the loop's time does not change within a
  * call of udmon_server_process(), which may be long.
  */
-static void server_reassure(udmon_server_t *server, udmon_session_t *session)
+static void server_reassure(struct udmon_server *server, struct udmon_session *session)
 {
     uint64_t limit_ns = 2 * (uint64_t)server->settings.values.keepalive_ms * 1000000;
 
@@ -66,9 +67,9 @@ static void server_reassure(udmon_server_t *server, udmon_session_t *session)
 
 void udmon_server_received(void *arg, const void *data, size_t length)
 {
-    const udmon_dgram_t *dgram = data;
-    udmon_server_t *server = arg;
-    udmon_session_t *session;
+    const struct udmon_dgram *dgram = data;
+    struct udmon_server *server = arg;
+    struct udmon_session *session;
 
     if (length < sizeof(*dgram)) {
         return;
@@ -82,7 +83,7 @@ void udmon_server_received(void *arg, const void *data, size_t length)
     switch (udmon_chan_receive(&session->chan, data, length)) {
     case UDMON_PING:
         session->pong_due = 1;
-        session->pong_time = le64toh(((const udmon_ping_t *)(dgram + 1))->time_ns);
+        session->pong_time = le64toh(((const struct udmon_ping *)(dgram + 1))->time_ns);
         udmon_session_pend(&server->sessions, session);
         break;
     case UDMON_BYE:
@@ -97,10 +98,10 @@ void udmon_server_received(void *arg, const void *data, size_t length)
     }
 }
 
-void udmon_server_tell_left(udmon_session_t *session, udmon_left_t reason)
+void udmon_server_tell_left(struct udmon_session *session, enum udmon_left reason)
 {
-    udmon_server_t *server = session->server;
-    udmon_stats_t stats;
+    struct udmon_server *server = session->server;
+    struct udmon_stats stats;
 
     if (server->callbacks.left != NULL) {
         udmon_chan_stats(&session->chan, &stats);
@@ -108,7 +109,7 @@ void udmon_server_tell_left(udmon_session_t *session, udmon_left_t reason)
     }
 }
 
-int udmon_server_pump(udmon_session_t *session)
+int udmon_server_pump(struct udmon_session *session)
 {
     int ret = 0;
 
@@ -120,10 +121,10 @@ int udmon_server_pump(udmon_session_t *session)
     return (ret == 0) ? udmon_chan_pump(&session->chan, 1) : ret;
 }
 
-void udmon_server_service(udmon_server_t *server)
+void udmon_server_service(struct udmon_server *server)
 {
-    udmon_sessions_t *sessions = &server->sessions;
-    udmon_session_t *session, *first_waiting = NULL;
+    struct udmon_sessions *sessions = &server->sessions;
+    struct udmon_session *session, *first_waiting = NULL;
     int ret;
 
     while (((session = TAILQ_FIRST(&sessions->pending)) != NULL) && (session != first_waiting)) {
@@ -149,9 +150,10 @@ void udmon_server_service(udmon_server_t *server)
  * How long a client may be silent. Before its first datagram: as long as the client tries to send
  * it.
  */
-static uint64_t server_patience_ns(const udmon_server_t *server, const udmon_session_t *session)
+static uint64_t server_patience_ns(const struct udmon_server *server,
+                                   const struct udmon_session *session)
 {
-    const udmon_options_t *options = &server->settings.values;
+    const struct udmon_options *options = &server->settings.values;
     uint64_t ms = (uint64_t)options->keepalive_ms * UDMON_DEAD_KEEPALIVES;
 
     if (!session->proven && (ms < options->connect_ms)) {
@@ -160,14 +162,14 @@ static uint64_t server_patience_ns(const udmon_server_t *server, const udmon_ses
     return ms * 1000000;
 }
 
-void udmon_server_scan(udmon_timer_t *timer)
+void udmon_server_scan(struct udmon_timer *timer)
 {
-    udmon_server_t *server = timer->arg;
+    struct udmon_server *server = timer->arg;
     uint64_t now = udmon_now_ns();
     uint64_t keepalive_ns = (uint64_t)server->settings.values.keepalive_ms * 1000000;
     /* If this process was stopped for a while, datagrams of the clients may be unread. */
     int overslept = ((now - server->scanned_ns) > (2 * keepalive_ns));
-    udmon_session_t *session;
+    struct udmon_session *session;
 
     server->scanned_ns = now;
     LIST_FOREACH(session, &server->sessions.all, all) {

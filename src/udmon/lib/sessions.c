@@ -8,7 +8,7 @@ static unsigned bucket(uint64_t key)
     return key % UDMON_SESSION_BUCKETS;
 }
 
-void udmon_sessions_init(udmon_sessions_t *sessions)
+void udmon_sessions_init(struct udmon_sessions *sessions)
 {
     unsigned i;
 
@@ -21,9 +21,9 @@ void udmon_sessions_init(udmon_sessions_t *sessions)
     sessions->count = 0;
 }
 
-udmon_session_t *udmon_sessions_by_token(const udmon_sessions_t *sessions, uint64_t token)
+struct udmon_session *udmon_sessions_by_token(const struct udmon_sessions *sessions, uint64_t token)
 {
-    udmon_session_t *session;
+    struct udmon_session *session;
 
     LIST_FOREACH(session, &sessions->by_token[bucket(token)], by_token) {
         if (session->chan.token == token) {
@@ -33,9 +33,9 @@ udmon_session_t *udmon_sessions_by_token(const udmon_sessions_t *sessions, uint6
     return NULL;
 }
 
-udmon_session_t *udmon_sessions_by_id(const udmon_sessions_t *sessions, uint64_t id)
+struct udmon_session *udmon_sessions_by_id(const struct udmon_sessions *sessions, uint64_t id)
 {
-    udmon_session_t *session;
+    struct udmon_session *session;
 
     LIST_FOREACH(session, &sessions->by_id[bucket(id)], by_id) {
         if ((session->peer.id == id) && !session->gone) {
@@ -45,7 +45,7 @@ udmon_session_t *udmon_sessions_by_id(const udmon_sessions_t *sessions, uint64_t
     return NULL;
 }
 
-void udmon_sessions_add(udmon_sessions_t *sessions, udmon_session_t *session)
+void udmon_sessions_add(struct udmon_sessions *sessions, struct udmon_session *session)
 {
     LIST_INSERT_HEAD(&sessions->all, session, all);
     LIST_INSERT_HEAD(&sessions->by_token[bucket(session->chan.token)], session, by_token);
@@ -53,7 +53,7 @@ void udmon_sessions_add(udmon_sessions_t *sessions, udmon_session_t *session)
     ++sessions->count;
 }
 
-void udmon_session_pend(udmon_sessions_t *sessions, udmon_session_t *session)
+void udmon_session_pend(struct udmon_sessions *sessions, struct udmon_session *session)
 {
     if (!session->is_pending) {
         session->is_pending = 1;
@@ -61,7 +61,7 @@ void udmon_session_pend(udmon_sessions_t *sessions, udmon_session_t *session)
     }
 }
 
-void udmon_sessions_remove(udmon_sessions_t *sessions, udmon_session_t *session)
+void udmon_sessions_remove(struct udmon_sessions *sessions, struct udmon_session *session)
 {
     LIST_REMOVE(session, all);
     LIST_REMOVE(session, by_token);

@@ -15,13 +15,13 @@
 
 enum { CELL = 10, NAME_MIN = 12, HEADER = 2, ANSWER_MAX = 256 << 20 };
 
-typedef struct column {
+struct column {
     const char *title, *name; /* in the collector's answer */
     double scale;
     const char *format;
-} column_t;
+};
 
-static const column_t columns[] = {
+static const struct column columns[] = {
     {"CPU %", "cpu", 100, "%.1f"},
     {"memory %", "memory", 100, "%.1f"},
     {"load", "load", 1, "%.2f"},
@@ -36,7 +36,7 @@ static const column_t columns[] = {
 
 enum { COLUMNS = sizeof(columns) / sizeof(columns[0]) };
 
-typedef struct top {
+struct top {
     const char *ca_file; /* or NULL */
     CURL *curl;
     char url[300];
@@ -48,7 +48,7 @@ typedef struct top {
     int sorted; /* column, or -1: by name */
     int descending;
     int first; /* node shown at the top */
-} top_t;
+};
 
 /* Getting the nodes */
 
@@ -58,7 +58,7 @@ static size_t answer_add(char *data, size_t size, size_t count, void *answer)
 }
 
 /* The collector's answer, of the caller's, or NULL. */
-static struct json_object *top_answer(top_t *top, CURLcode *code_p, long *status_p)
+static struct json_object *top_answer(struct top *top, CURLcode *code_p, long *status_p)
 {
     struct json_object *parsed = NULL;
     char *text = NULL;
@@ -80,9 +80,9 @@ static struct json_object *top_answer(top_t *top, CURLcode *code_p, long *status
 }
 
 /* Ask for so many nodes, from `first` on: the collector filters and sorts. */
-static void top_ask(top_t *top, int count)
+static void top_ask(struct top *top, int count)
 {
-    const column_t *column = (top->sorted >= 0) ? &columns[top->sorted] : NULL;
+    const struct column *column = (top->sorted >= 0) ? &columns[top->sorted] : NULL;
     char *filter = curl_easy_escape(top->curl, top->filter, 0), url[600];
 
     snprintf(url, sizeof(url), "%s?search=%s&sort=%s&descending=%d&offset=%d&limit=%d", top->url,
@@ -99,7 +99,7 @@ static int answer_number(struct json_object *answer, const char *name)
     return json_object_object_get_ex(answer, name, &number) ? json_object_get_int(number) : 0;
 }
 
-static int top_get(top_t *top)
+static int top_get(struct top *top)
 {
     struct json_object *parsed, *nodes = NULL;
     long status = 0;
@@ -144,7 +144,7 @@ static int node_up(struct json_object *node)
 }
 
 /* Whether there is a value. */
-static int node_value(struct json_object *node, const column_t *column, double *value_p)
+static int node_value(struct json_object *node, const struct column *column, double *value_p)
 {
     struct json_object *values, *value;
 
@@ -195,7 +195,7 @@ static void top_title(int shown, int name_width, char *line, size_t size)
     }
 }
 
-static void top_print(const top_t *top)
+static void top_print(const struct top *top)
 {
     char line[256];
     size_t i;
@@ -208,7 +208,7 @@ static void top_print(const top_t *top)
     }
 }
 
-static void top_screen(const top_t *top)
+static void top_screen(const struct top *top)
 {
     int name_width, row, shown = top_layout(COLS, &name_width), rows = LINES - HEADER;
     int count = json_object_array_length(top->nodes);
@@ -238,7 +238,7 @@ static void top_screen(const top_t *top)
 }
 
 /* Scrolling ends with the last node. Returns whether the position was beyond the end. */
-static int top_clamp(top_t *top)
+static int top_clamp(struct top *top)
 {
     int last = top->matching - (LINES - HEADER), before = top->first;
 
@@ -248,7 +248,7 @@ static int top_clamp(top_t *top)
 }
 
 /* The first line shows errors. */
-static void top_refresh(top_t *top)
+static void top_refresh(struct top *top)
 {
     top_clamp(top);
     do {
@@ -259,7 +259,7 @@ static void top_refresh(top_t *top)
 
 /* Keys */
 
-static void top_type(top_t *top, int key)
+static void top_type(struct top *top, int key)
 {
     size_t length = strlen(top->filter);
 
@@ -277,7 +277,7 @@ static void top_type(top_t *top, int key)
 }
 
 /* Returns whether to go on. */
-static int top_key(top_t *top, int key)
+static int top_key(struct top *top, int key)
 {
     int page = LINES - HEADER;
 
@@ -345,7 +345,7 @@ static int usage(FILE *out, int status)
     return status;
 }
 
-static int top_open(top_t *top, const char *url)
+static int top_open(struct top *top, const char *url)
 {
     snprintf(top->url, sizeof(top->url), "%s%s/api/nodes", strstr(url, "://") ? "" : "http://",
              url);
@@ -365,7 +365,7 @@ static int top_open(top_t *top, const char *url)
     return 0;
 }
 
-static void top_interactive(top_t *top, double interval)
+static void top_interactive(struct top *top, double interval)
 {
     setlocale(LC_ALL, "");
     initscr();
@@ -381,7 +381,7 @@ static void top_interactive(top_t *top, double interval)
 }
 
 /* Returns an exit status, or -1 to go on. */
-static int arguments(int argc, char **argv, top_t *top, const char **url_p, double *interval_p,
+static int arguments(int argc, char **argv, struct top *top, const char **url_p, double *interval_p,
                      int *batch_p, int *json_p)
 {
     static const struct option options[] = {
@@ -431,7 +431,7 @@ static int arguments(int argc, char **argv, top_t *top, const char **url_p, doub
 int main(int argc, char **argv)
 {
     const char *url = "http://127.0.0.1:9499";
-    top_t top = {.sorted = -1};
+    struct top top = {.sorted = -1};
     double interval = 2;
     int ret, batch = 0, json = 0;
 

@@ -61,7 +61,7 @@ int udmon_private_file(const char *what, const char *path)
     return ret;
 }
 
-int udmon_secret_load(const char *path, udmon_secret_t *secret)
+int udmon_secret_load(const char *path, struct udmon_secret *secret)
 {
     ssize_t length;
     int fd, ret;
@@ -126,7 +126,7 @@ static int hmac(const void *key, size_t key_length, const char *role, const void
     return 0;
 }
 
-int udmon_sign(const udmon_secret_t *secret, const char *role, const void *a, size_t a_length,
+int udmon_sign(const struct udmon_secret *secret, const char *role, const void *a, size_t a_length,
                const void *b, size_t b_length, uint8_t mac[UDMON_MAC_SIZE])
 {
     return hmac(secret->bytes, secret->length, role, a, a_length, b, b_length, mac);
@@ -137,14 +137,14 @@ int udmon_mac_equal(const uint8_t *a, const uint8_t *b, size_t length)
     return CRYPTO_memcmp(a, b, length) == 0;
 }
 
-int udmon_gate_open(udmon_gate_t *gate)
+int udmon_gate_open(struct udmon_gate *gate)
 {
     memset(gate, 0, sizeof(*gate));
     return udmon_random(gate->key, sizeof(gate->key));
 }
 
 /* Eight bytes of time, eight of a signature over it and the client's nonce: nothing to remember. */
-static int gate_nonce_at(udmon_gate_t *gate, uint64_t now,
+static int gate_nonce_at(struct udmon_gate *gate, uint64_t now,
                          const uint8_t client_nonce[UDMON_NONCE_SIZE],
                          uint8_t nonce[UDMON_NONCE_SIZE])
 {
@@ -159,16 +159,16 @@ static int gate_nonce_at(udmon_gate_t *gate, uint64_t now,
     return ret;
 }
 
-int udmon_gate_nonce(udmon_gate_t *gate, const uint8_t client_nonce[UDMON_NONCE_SIZE],
+int udmon_gate_nonce(struct udmon_gate *gate, const uint8_t client_nonce[UDMON_NONCE_SIZE],
                      uint8_t nonce[UDMON_NONCE_SIZE])
 {
     return gate_nonce_at(gate, udmon_now_ns(), client_nonce, nonce);
 }
 
-int udmon_gate_check(udmon_gate_t *gate, const uint8_t client_nonce[UDMON_NONCE_SIZE],
+int udmon_gate_check(struct udmon_gate *gate, const uint8_t client_nonce[UDMON_NONCE_SIZE],
                      const uint8_t nonce[UDMON_NONCE_SIZE])
 {
-    static udmon_log_limit_t full;
+    static struct udmon_log_limit full;
     uint64_t made, now = udmon_now_ns();
     uint8_t expected[UDMON_NONCE_SIZE];
     unsigned i;

@@ -12,23 +12,23 @@
 
 enum { UDMON_SECRET_MAX = 1024, UDMON_USED_NONCES = 16384 /* in 10 s */ };
 
-typedef struct udmon_secret {
+struct udmon_secret {
     uint8_t bytes[UDMON_SECRET_MAX];
     size_t length; /* 0: no secret */
-} udmon_secret_t;
+};
 
 /* The server's side: the secret value behind its nonces, and the used nonces. */
-typedef struct udmon_gate {
+struct udmon_gate {
     uint8_t key[32]; /* random, of this server's life */
     struct {
         uint8_t nonce[UDMON_NONCE_SIZE];
         uint64_t until_ns;
     } used[UDMON_USED_NONCES];
     unsigned next_used;
-} udmon_gate_t;
+};
 
 /* `path` NULL: no secret. -EACCES: missing, empty, too long, not a file, or others may read it. */
-int udmon_secret_load(const char *path, udmon_secret_t *secret);
+int udmon_secret_load(const char *path, struct udmon_secret *secret);
 
 /*
  * -EACCES, with a line in the log: `path`, called `what`, is missing, or other users may read it.
@@ -39,19 +39,19 @@ int udmon_private_file(const char *what, const char *path);
 int udmon_random(void *bytes, size_t length);
 
 /* mac = HMAC-SHA256(secret, role + a + b); b may have length 0. */
-int udmon_sign(const udmon_secret_t *secret, const char *role, const void *a, size_t a_length,
+int udmon_sign(const struct udmon_secret *secret, const char *role, const void *a, size_t a_length,
                const void *b, size_t b_length, uint8_t mac[UDMON_MAC_SIZE]);
 
 /* In constant time. */
 int udmon_mac_equal(const uint8_t *a, const uint8_t *b, size_t length);
 
-int udmon_gate_open(udmon_gate_t *gate);
-int udmon_gate_nonce(udmon_gate_t *gate, const uint8_t client_nonce[UDMON_NONCE_SIZE],
+int udmon_gate_open(struct udmon_gate *gate);
+int udmon_gate_nonce(struct udmon_gate *gate, const uint8_t client_nonce[UDMON_NONCE_SIZE],
                      uint8_t nonce[UDMON_NONCE_SIZE]);
 /*
  * Whether the server has made the nonce for this client nonce, and the nonce is fresh and unused.
  */
-int udmon_gate_check(udmon_gate_t *gate, const uint8_t client_nonce[UDMON_NONCE_SIZE],
+int udmon_gate_check(struct udmon_gate *gate, const uint8_t client_nonce[UDMON_NONCE_SIZE],
                      const uint8_t nonce[UDMON_NONCE_SIZE]);
 
 #endif

@@ -10,7 +10,7 @@
 #define LOG_LIMIT_NS UINT64_C(10000000000)
 
 /* Warnings and worse, or as UDMON_LOG_LEVEL says: error, warn, info, debug. */
-static udmon_log_level_t log_stderr_level(void)
+static enum udmon_log_level log_stderr_level(void)
 {
     static const char *const names[] = {"error", "warn", "info", "debug"};
     const char *wanted = getenv("UDMON_LOG_LEVEL");
@@ -24,7 +24,7 @@ static udmon_log_level_t log_stderr_level(void)
     return UDMON_LOG_WARN;
 }
 
-static void log_stderr(void *arg, udmon_log_level_t level, const char *line)
+static void log_stderr(void *arg, enum udmon_log_level level, const char *line)
 {
     (void)arg;
     if (level <= log_stderr_level()) {
@@ -32,16 +32,16 @@ static void log_stderr(void *arg, udmon_log_level_t level, const char *line)
     }
 }
 
-static void (*log_function)(void *, udmon_log_level_t, const char *) = log_stderr;
+static void (*log_function)(void *, enum udmon_log_level, const char *) = log_stderr;
 static void *log_arg;
 
-void udmon_set_log(void (*log)(void *arg, udmon_log_level_t level, const char *line), void *arg)
+void udmon_set_log(void (*log)(void *arg, enum udmon_log_level level, const char *line), void *arg)
 {
     log_function = (log != NULL) ? log : log_stderr;
     log_arg = arg;
 }
 
-void udmon_log(udmon_log_level_t level, const char *format, ...)
+void udmon_log(enum udmon_log_level level, const char *format, ...)
 {
     int saved = errno; /* callers log while they handle an error */
     char line[512];
@@ -54,7 +54,7 @@ void udmon_log(udmon_log_level_t level, const char *format, ...)
     errno = saved;
 }
 
-int udmon_log_allowed(udmon_log_limit_t *limit, uint64_t *unsaid_p)
+int udmon_log_allowed(struct udmon_log_limit *limit, uint64_t *unsaid_p)
 {
     uint64_t now = udmon_now_ns(), next = __atomic_load_n(&limit->next_ns, __ATOMIC_RELAXED);
 

@@ -6,17 +6,17 @@
 
 #include <stdint.h>
 
-void udmon_log(udmon_log_level_t level, const char *format, ...)
+void udmon_log(enum udmon_log_level level, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 /* Limits messages that strangers or a fault can repeat endlessly: one line in LOG_LIMIT_NS. */
-typedef struct udmon_log_limit {
+struct udmon_log_limit {
     uint64_t next_ns; /* before, nothing is said */
     uint64_t unsaid;
-} udmon_log_limit_t;
+};
 
 /* Whether a line may be written now; *unsaid_p: how many were not since the last one. */
-int udmon_log_allowed(udmon_log_limit_t *limit, uint64_t *unsaid_p);
+int udmon_log_allowed(struct udmon_log_limit *limit, uint64_t *unsaid_p);
 
 #define udmon_warn_limited(_limit, _format, ...)                                                   \
     do {                                                                                           \

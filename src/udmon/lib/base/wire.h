@@ -54,31 +54,31 @@ enum {
 };
 
 /* Begins all four. */
-typedef struct udmon_rpc_header {
+struct udmon_rpc_header {
     uint16_t magic;
     uint8_t version;
     uint8_t type;
     uint8_t status; /* of responses */
     uint8_t flags;  /* of AUTH, else 0 */
     uint8_t zero[2];
-} __attribute__((packed)) udmon_rpc_header_t;
+} __attribute__((packed));
 
-typedef struct udmon_hello {
-    udmon_rpc_header_t header;
+struct udmon_hello {
+    struct udmon_rpc_header header;
     uint8_t client_nonce[UDMON_NONCE_SIZE];
     char transport[UDMON_TRANSPORT_SIZE]; /* filled up with zeros */
-} __attribute__((packed)) udmon_hello_t;
+} __attribute__((packed));
 
-typedef struct udmon_challenge {
-    udmon_rpc_header_t header;
+struct udmon_challenge {
+    struct udmon_rpc_header header;
     uint8_t server_nonce[UDMON_NONCE_SIZE];
     uint8_t mac[UDMON_MAC_SIZE]; /* over "challenge", the client's nonce, and this message with mac
                                   * zero and the following bytes */
     uint8_t address_length;      /* that many bytes follow: the server's interface */
-} __attribute__((packed)) udmon_challenge_t;
+} __attribute__((packed));
 
-typedef struct udmon_auth {
-    udmon_rpc_header_t header;
+struct udmon_auth {
+    struct udmon_rpc_header header;
     uint8_t server_nonce[UDMON_NONCE_SIZE];
     uint8_t client_nonce[UDMON_NONCE_SIZE];
     uint64_t client_id;
@@ -88,20 +88,20 @@ typedef struct udmon_auth {
     char transport[UDMON_TRANSPORT_SIZE];
     uint8_t address_length; /* that many bytes follow: the client's interface, */
     uint8_t name_length;    /* then that many of its name */
-} __attribute__((packed)) udmon_auth_t;
+} __attribute__((packed));
 
-typedef struct udmon_welcome {
-    udmon_rpc_header_t header;
+struct udmon_welcome {
+    struct udmon_rpc_header header;
     uint64_t token;
     uint8_t mac[UDMON_MAC_SIZE]; /* of "server", both nonces and this message, mac being zero */
-} __attribute__((packed)) udmon_welcome_t;
+} __attribute__((packed));
 
 /* An interface: device and interface address of UCT, one after the other. */
-typedef struct udmon_address {
+struct udmon_address {
     uint8_t device_length;
     uint8_t iface_length;
     uint8_t bytes[];
-} __attribute__((packed)) udmon_address_t;
+} __attribute__((packed));
 
 /* Types of datagrams. Both sides send all of them. */
 enum {
@@ -112,7 +112,7 @@ enum {
     UDMON_BYE /* there were `seq` records in all; more will not come */
 };
 
-typedef struct udmon_dgram {
+struct udmon_dgram {
     uint8_t version;
     uint8_t type;
     uint16_t count;
@@ -120,39 +120,39 @@ typedef struct udmon_dgram {
                        * the low 32 bits, never 0; else 0 */
     uint64_t token;   /* of the connection; known to client and server only */
     uint64_t seq;
-} __attribute__((packed)) udmon_dgram_t;
+} __attribute__((packed));
 
 /* Precedes each record of UDMON_DATA. */
-typedef struct udmon_record {
+struct udmon_record {
     uint16_t length;
-} __attribute__((packed)) udmon_record_t;
+} __attribute__((packed));
 
 /* Precedes each piece of UDMON_PIECES. */
-typedef struct udmon_piece {
+struct udmon_piece {
     uint32_t total;  /* of the record */
     uint32_t offset; /* in it */
     uint16_t length;
-} __attribute__((packed)) udmon_piece_t;
+} __attribute__((packed));
 
 /* Follows the datagram header in UDMON_PING and UDMON_PONG; `seq` is the number before which all
  * has been sent. */
-typedef struct udmon_ping {
+struct udmon_ping {
     uint64_t time_ns; /* the pinger's clock, sent back in the answer. 0: a PONG without a PING, by
                        * which a slow server says that it takes records */
     uint64_t received;
     uint64_t lost;
-} __attribute__((packed)) udmon_ping_t;
+} __attribute__((packed));
 
 /* Write a message or datagram of at most `size` bytes to `buffer`; returns its length. */
-typedef size_t (*udmon_pack_t)(void *buffer, size_t size, void *arg);
+typedef size_t (*udmon_pack_fn)(void *buffer, size_t size, void *arg);
 
-static_assert(sizeof(udmon_rpc_header_t) == 8, "on the wire");
-static_assert(sizeof(udmon_hello_t) == 32, "on the wire");
-static_assert(sizeof(udmon_challenge_t) == 57, "on the wire");
-static_assert(sizeof(udmon_auth_t) == 82, "on the wire");
-static_assert(sizeof(udmon_welcome_t) == 48, "on the wire");
-static_assert(sizeof(udmon_dgram_t) == 24, "on the wire");
-static_assert(sizeof(udmon_piece_t) == 10, "on the wire");
-static_assert(sizeof(udmon_ping_t) == 24, "on the wire");
+static_assert(sizeof(struct udmon_rpc_header) == 8, "on the wire");
+static_assert(sizeof(struct udmon_hello) == 32, "on the wire");
+static_assert(sizeof(struct udmon_challenge) == 57, "on the wire");
+static_assert(sizeof(struct udmon_auth) == 82, "on the wire");
+static_assert(sizeof(struct udmon_welcome) == 48, "on the wire");
+static_assert(sizeof(struct udmon_dgram) == 24, "on the wire");
+static_assert(sizeof(struct udmon_piece) == 10, "on the wire");
+static_assert(sizeof(struct udmon_ping) == 24, "on the wire");
 
 #endif

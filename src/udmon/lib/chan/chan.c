@@ -12,7 +12,7 @@
  */
 enum {
     CHAN_MTU_MIN = 128,
-    CHAN_BATCH_DEFAULT = sizeof(udmon_dgram_t) + 2048 + (8 * sizeof(udmon_record_t)),
+    CHAN_BATCH_DEFAULT = sizeof(struct udmon_dgram) + 2048 + (8 * sizeof(struct udmon_record)),
     CHAN_DATAGRAM_MAX = UINT16_MAX
 };
 
@@ -21,8 +21,8 @@ static size_t chan_min(size_t a, size_t b)
     return (a < b) ? a : b;
 }
 
-void udmon_chan_init(udmon_chan_t *chan, const udmon_options_t *options,
-                     const udmon_chan_ops_t *ops, void *arg)
+void udmon_chan_init(struct udmon_chan *chan, const struct udmon_options *options,
+                     const struct udmon_chan_ops *ops, void *arg)
 {
     memset(chan, 0, sizeof(*chan));
     chan->ops = ops;
@@ -39,13 +39,13 @@ void udmon_chan_init(udmon_chan_t *chan, const udmon_options_t *options,
     seqwin_init(&chan->win, 0);
 }
 
-void udmon_chan_cleanup(udmon_chan_t *chan)
+void udmon_chan_cleanup(struct udmon_chan *chan)
 {
     udmon_chan_forget_assemblies(chan);
     udmon_queue_close(&chan->queue);
 }
 
-int udmon_chan_connect(udmon_chan_t *chan, size_t mtu, uint64_t token, uint64_t first)
+int udmon_chan_connect(struct udmon_chan *chan, size_t mtu, uint64_t token, uint64_t first)
 {
     mtu = chan_min(mtu, chan->datagram_max);
     if (mtu < CHAN_MTU_MIN) {
@@ -66,7 +66,7 @@ int udmon_chan_connect(udmon_chan_t *chan, size_t mtu, uint64_t token, uint64_t 
     return 0;
 }
 
-void udmon_chan_disconnect(udmon_chan_t *chan)
+void udmon_chan_disconnect(struct udmon_chan *chan)
 {
     chan->mtu = 0;
 }
@@ -75,7 +75,7 @@ void udmon_chan_disconnect(udmon_chan_t *chan)
  * The window's counts start again with each connection; `stats` keeps the sums of earlier
  * connections.
  */
-void udmon_chan_stats(const udmon_chan_t *chan, udmon_stats_t *stats)
+void udmon_chan_stats(const struct udmon_chan *chan, struct udmon_stats *stats)
 {
     *stats = chan->stats;
     stats->received += chan->win.received;
@@ -86,12 +86,12 @@ void udmon_chan_stats(const udmon_chan_t *chan, udmon_stats_t *stats)
     stats->peer_next = chan->win.next;
 }
 
-void *udmon_chan_header(const udmon_chan_t *chan, void *buffer, uint8_t type, uint64_t seq,
+void *udmon_chan_header(const struct udmon_chan *chan, void *buffer, uint8_t type, uint64_t seq,
                         uint16_t count)
 {
-    udmon_dgram_t *dgram = buffer;
+    struct udmon_dgram *dgram = buffer;
 
-    *dgram = (udmon_dgram_t){
+    *dgram = (struct udmon_dgram){
         .version = UDMON_VERSION,
         .type = type,
         .count = htole16(count),
@@ -101,7 +101,7 @@ void *udmon_chan_header(const udmon_chan_t *chan, void *buffer, uint8_t type, ui
     return dgram + 1;
 }
 
-int udmon_chan_send(udmon_chan_t *chan, size_t size, udmon_pack_t pack, void *arg)
+int udmon_chan_send(struct udmon_chan *chan, size_t size, udmon_pack_fn pack, void *arg)
 {
     int ret;
 
@@ -115,28 +115,28 @@ int udmon_chan_send(udmon_chan_t *chan, size_t size, udmon_pack_t pack, void *ar
     return ret;
 }
 
-typedef struct chan_note {
-    const udmon_chan_t *chan;
+struct chan_note {
+    const struct udmon_chan *chan;
     uint8_t type;
     union {
         uint64_t time_ns, end;
     };
-} chan_note_t;
+};
 
 static size_t chan_pack_signal(void *buffer, size_t size, void *arg)
 {
-    const chan_note_t *note = arg;
+    const struct chan_note *note = arg;
 
     (void)size;
     udmon_chan_header(note->chan, buffer, note->type, note->end, 0);
-    return sizeof(udmon_dgram_t);
+    return sizeof(struct udmon_dgram);
 }
 
-int udmon_chan_signal(udmon_chan_t *chan, uint8_t type, uint64_t end)
+int udmon_chan_signal(struct udmon_chan *chan, uint8_t type, uint64_t end)
 {
-    chan_note_t note = {.chan = chan, .type = type, .end = end};
+    struct chan_note note = {.chan = chan, .type = type, .end = end};
 
-    return udmon_chan_send(chan, sizeof(udmon_dgram_t), chan_pack_signal, &note);
+    return udmon_chan_send(chan, sizeof(struct udmon_dgram), chan_pack_signal, &note);
 }
 
 /* 0 means that the peer does not report its clock. */
@@ -149,23 +149,23 @@ static uint32_t chan_clock_s(void)
 
 static size_t chan_pack_ping(void *buffer, size_t size, void *arg)
 {
-    const chan_note_t *note = arg;
-    const udmon_chan_t *chan = note->chan;
-    udmon_ping_t *ping;
+    const struct chan_note *note = arg;
+    const struct udmon_chan *chan = note->chan;
+    struct udmon_ping *ping;
 
     (void)size;
     ping = udmon_chan_header(chan, buffer, note->type, udmon_chan_sent_before(chan), 0);
-    ((udmon_dgram_t *)buffer)->clock_s = htole32(chan_clock_s());
+    ((struct udmon_dgram *)buffer)->clock_s = htole32(chan_clock_s());
     ping->time_ns = htole64(note->time_ns);
     ping->received = htole64(chan->win.received);
     ping->lost = htole64(chan->win.lost);
-    return sizeof(udmon_dgram_t) + sizeof(*ping);
+    return sizeof(struct udmon_dgram) + sizeof(*ping);
 }
 
-int udmon_chan_ping(udmon_chan_t *chan, uint8_t type, uint64_t time_ns)
+int udmon_chan_ping(struct udmon_chan *chan, uint8_t type, uint64_t time_ns)
 {
-    chan_note_t note = {.chan = chan, .type = type, .time_ns = time_ns};
+    struct chan_note note = {.chan = chan, .type = type, .time_ns = time_ns};
 
-    return udmon_chan_send(chan, sizeof(udmon_dgram_t) + sizeof(udmon_ping_t), chan_pack_ping,
-                           &note);
+    return udmon_chan_send(chan, sizeof(struct udmon_dgram) + sizeof(struct udmon_ping),
+                           chan_pack_ping, &note);
 }

@@ -8,9 +8,9 @@
 #include <time.h>
 
 /* Note record `seq` and deliver it, unless it has come before. */
-static void rx_record(udmon_chan_t *chan, uint64_t seq, const void *data, size_t length)
+static void rx_record(struct udmon_chan *chan, uint64_t seq, const void *data, size_t length)
 {
-    udmon_message_t message = {.data = data, .length = length, .seq = seq};
+    struct udmon_message message = {.data = data, .length = length, .seq = seq};
     uint64_t gap;
 
     switch (seqwin_arrive(&chan->win, seq, &gap)) {
@@ -29,12 +29,12 @@ static void rx_record(udmon_chan_t *chan, uint64_t seq, const void *data, size_t
     chan->ops->deliver(chan->arg, &message);
 }
 
-static int rx_data(udmon_chan_t *chan, const udmon_dgram_t *dgram, size_t length)
+static int rx_data(struct udmon_chan *chan, const struct udmon_dgram *dgram, size_t length)
 {
     const uint8_t *at = (const uint8_t *)(dgram + 1), *end = (const uint8_t *)dgram + length;
     unsigned i, count = le16toh(dgram->count);
     uint64_t seq = le64toh(dgram->seq);
-    udmon_record_t record;
+    struct udmon_record record;
 
     /* Check the whole datagram before using any part of it. */
     for (i = 0; i < count; ++i) {
@@ -61,7 +61,7 @@ static int rx_data(udmon_chan_t *chan, const udmon_dgram_t *dgram, size_t length
     return UDMON_DATA;
 }
 
-static void rx_assembly_end(udmon_assembly_t *assembly)
+static void rx_assembly_end(struct udmon_assembly *assembly)
 {
     assembly->missing = 0;
     if (assembly->size > UDMON_ASSEMBLY_KEEP) {
@@ -71,7 +71,7 @@ static void rx_assembly_end(udmon_assembly_t *assembly)
     }
 }
 
-void udmon_chan_forget_assemblies(udmon_chan_t *chan)
+void udmon_chan_forget_assemblies(struct udmon_chan *chan)
 {
     size_t i;
 
@@ -82,7 +82,7 @@ void udmon_chan_forget_assemblies(udmon_chan_t *chan)
     }
 }
 
-static void rx_assembly_begin(udmon_assembly_t *assembly, uint64_t seq, uint32_t total)
+static void rx_assembly_begin(struct udmon_assembly *assembly, uint64_t seq, uint32_t total)
 {
     if (assembly->size < total) {
         free(assembly->bytes);
@@ -98,9 +98,9 @@ static void rx_assembly_begin(udmon_assembly_t *assembly, uint64_t seq, uint32_t
 }
 
 /* The assembly of a record; a new one takes the place of the oldest, whose record is given up. */
-static udmon_assembly_t *rx_assembly(udmon_chan_t *chan, uint64_t seq, uint32_t total)
+static struct udmon_assembly *rx_assembly(struct udmon_chan *chan, uint64_t seq, uint32_t total)
 {
-    udmon_assembly_t *assembly, *place = &chan->assemblies[0];
+    struct udmon_assembly *assembly, *place = &chan->assemblies[0];
     size_t i;
 
     for (i = 0; i < UDMON_ASSEMBLIES; ++i) {
@@ -127,9 +127,9 @@ static udmon_assembly_t *rx_assembly(udmon_chan_t *chan, uint64_t seq, uint32_t 
  * Notes the arrival of [begin, end). Returns 0 if a part of the range had arrived before, or if the
  * record would need more ranges than are kept; the record is then lost.
  */
-static int rx_range_add(udmon_assembly_t *assembly, uint32_t begin, uint32_t end)
+static int rx_range_add(struct udmon_assembly *assembly, uint32_t begin, uint32_t end)
 {
-    udmon_range_t *ranges = assembly->ranges;
+    struct udmon_range *ranges = assembly->ranges;
     unsigned place, i = assembly->range_count; /* of the ranges before `end`: nearly always all */
     int left, right;
 
@@ -153,18 +153,19 @@ static int rx_range_add(udmon_assembly_t *assembly, uint32_t begin, uint32_t end
         for (place = assembly->range_count++; place > i; --place) {
             ranges[place] = ranges[place - 1];
         }
-        ranges[i] = (udmon_range_t){begin, end};
+        ranges[i] = (struct udmon_range){begin, end};
     } else {
         return 0;
     }
     return 1;
 }
 
-static void rx_piece(udmon_chan_t *chan, uint64_t seq, const udmon_piece_t *piece, const void *data)
+static void rx_piece(struct udmon_chan *chan, uint64_t seq, const struct udmon_piece *piece,
+                     const void *data)
 {
     uint32_t total = le32toh(piece->total), offset = le32toh(piece->offset);
     uint16_t length = le16toh(piece->length);
-    udmon_assembly_t *assembly;
+    struct udmon_assembly *assembly;
 
     if (length == total) {
         rx_record(chan, seq, data, length);
@@ -183,7 +184,8 @@ static void rx_piece(udmon_chan_t *chan, uint64_t seq, const udmon_piece_t *piec
 }
 
 /* Whether a piece lies within a record of allowed length. */
-static int rx_piece_sane(const udmon_chan_t *chan, const udmon_piece_t *piece, size_t behind)
+static int rx_piece_sane(const struct udmon_chan *chan, const struct udmon_piece *piece,
+                         size_t behind)
 {
     uint32_t total = le32toh(piece->total), offset = le32toh(piece->offset);
     uint16_t length = le16toh(piece->length);
@@ -192,12 +194,12 @@ static int rx_piece_sane(const udmon_chan_t *chan, const udmon_piece_t *piece, s
            (length <= (total - offset));
 }
 
-static int rx_pieces(udmon_chan_t *chan, const udmon_dgram_t *dgram, size_t length)
+static int rx_pieces(struct udmon_chan *chan, const struct udmon_dgram *dgram, size_t length)
 {
     const uint8_t *at = (const uint8_t *)(dgram + 1), *end = (const uint8_t *)dgram + length;
     unsigned i, count = le16toh(dgram->count);
     uint64_t seq = le64toh(dgram->seq);
-    udmon_piece_t piece;
+    struct udmon_piece piece;
 
     for (i = 0; i < count; ++i) { /* as in rx_data */
         if ((size_t)(end - at) < sizeof(piece)) {
@@ -223,7 +225,7 @@ static int rx_pieces(udmon_chan_t *chan, const udmon_dgram_t *dgram, size_t leng
 }
 
 /* The peer reports the number of records that it has sent. So losses at the end are known, too. */
-static void rx_sent_before(udmon_chan_t *chan, uint64_t before)
+static void rx_sent_before(struct udmon_chan *chan, uint64_t before)
 {
     uint64_t gap = seqwin_advance(&chan->win, before);
 
@@ -232,9 +234,9 @@ static void rx_sent_before(udmon_chan_t *chan, uint64_t before)
     }
 }
 
-static int rx_ping(udmon_chan_t *chan, const udmon_dgram_t *dgram, size_t length)
+static int rx_ping(struct udmon_chan *chan, const struct udmon_dgram *dgram, size_t length)
 {
-    const udmon_ping_t *ping = (const void *)(dgram + 1);
+    const struct udmon_ping *ping = (const void *)(dgram + 1);
 
     if (length != (sizeof(*dgram) + sizeof(*ping))) {
         return -EPROTO;
@@ -251,9 +253,9 @@ static int rx_ping(udmon_chan_t *chan, const udmon_dgram_t *dgram, size_t length
     return dgram->type;
 }
 
-int udmon_chan_receive(udmon_chan_t *chan, const void *data, size_t length)
+int udmon_chan_receive(struct udmon_chan *chan, const void *data, size_t length)
 {
-    const udmon_dgram_t *dgram = data;
+    const struct udmon_dgram *dgram = data;
     int ret = -EPROTO;
 
     if ((length < sizeof(*dgram)) || (dgram->version != UDMON_VERSION)) {

@@ -6,28 +6,28 @@
 #include <string.h>
 
 /* Longest record that goes into a datagram as a whole. */
-static size_t tx_whole_max(const udmon_chan_t *chan)
+static size_t tx_whole_max(const struct udmon_chan *chan)
 {
-    return chan->mtu - sizeof(udmon_dgram_t) - sizeof(udmon_record_t);
+    return chan->mtu - sizeof(struct udmon_dgram) - sizeof(struct udmon_record);
 }
 
 /* Room for a piece in a datagram that has nothing else. */
-static size_t tx_piece_max(const udmon_chan_t *chan)
+static size_t tx_piece_max(const struct udmon_chan *chan)
 {
-    return chan->mtu - sizeof(udmon_dgram_t) - sizeof(udmon_piece_t);
+    return chan->mtu - sizeof(struct udmon_dgram) - sizeof(struct udmon_piece);
 }
 
-uint64_t udmon_chan_sent_before(const udmon_chan_t *chan)
+uint64_t udmon_chan_sent_before(const struct udmon_chan *chan)
 {
     return chan->next_seq - chan->queue.count;
 }
 
-uint64_t udmon_chan_number(const udmon_chan_t *chan)
+uint64_t udmon_chan_number(const struct udmon_chan *chan)
 {
     return udmon_chan_sent_before(chan) - chan->number_base;
 }
 
-uint64_t udmon_chan_renumber(udmon_chan_t *chan, uint64_t number)
+uint64_t udmon_chan_renumber(struct udmon_chan *chan, uint64_t number)
 {
     uint64_t before = udmon_chan_number(chan);
 
@@ -36,7 +36,7 @@ uint64_t udmon_chan_renumber(udmon_chan_t *chan, uint64_t number)
 }
 
 /* The queue does not own the bytes before tx_keep. */
-static int tx_lend(udmon_chan_t *chan, const void *data, size_t length)
+static int tx_lend(struct udmon_chan *chan, const void *data, size_t length)
 {
     long dropped;
     int ret;
@@ -64,7 +64,7 @@ static int tx_lend(udmon_chan_t *chan, const void *data, size_t length)
 }
 
 /* Copies the unsent part of the newest record. */
-static void tx_keep(udmon_chan_t *chan)
+static void tx_keep(struct udmon_chan *chan)
 {
     size_t gone = 0;
 
@@ -74,7 +74,7 @@ static void tx_keep(udmon_chan_t *chan)
     udmon_queue_keep(&chan->queue, gone);
 }
 
-int udmon_chan_push(udmon_chan_t *chan, const void *data, size_t length)
+int udmon_chan_push(struct udmon_chan *chan, const void *data, size_t length)
 {
     int ret = tx_lend(chan, data, length);
 
@@ -84,7 +84,7 @@ int udmon_chan_push(udmon_chan_t *chan, const void *data, size_t length)
     return ret;
 }
 
-int udmon_chan_push_pump(udmon_chan_t *chan, const void *data, size_t length, int *pumped_p)
+int udmon_chan_push_pump(struct udmon_chan *chan, const void *data, size_t length, int *pumped_p)
 {
     int ret = tx_lend(chan, data, length);
 
@@ -95,21 +95,21 @@ int udmon_chan_push_pump(udmon_chan_t *chan, const void *data, size_t length, in
     return ret;
 }
 
-typedef struct tx_packing {
-    udmon_chan_t *chan;
+struct tx_packing {
+    struct udmon_chan *chan;
     size_t packed;    /* records, to their end */
     size_t part_done; /* bytes of the one after them */
-} tx_packing_t;
+};
 
 /* As many whole records as fit, from the oldest on. */
 static size_t tx_pack_records(void *buffer, size_t size, void *arg)
 {
-    tx_packing_t *packing = arg;
-    udmon_chan_t *chan = packing->chan;
-    udmon_dgram_t *dgram = buffer;
+    struct tx_packing *packing = arg;
+    struct udmon_chan *chan = packing->chan;
+    struct udmon_dgram *dgram = buffer;
     size_t length, position = chan->queue.head, used = sizeof(*dgram);
     const void *data = udmon_queue_front(&chan->queue, &length);
-    udmon_record_t record;
+    struct udmon_record record;
 
     packing->packed = 0;
     udmon_chan_header(chan, buffer, UDMON_DATA, udmon_chan_sent_before(chan), 0);
@@ -129,7 +129,7 @@ static size_t tx_pack_records(void *buffer, size_t size, void *arg)
 }
 
 /* How many datagrams `length` bytes of one record need, in pieces. */
-static size_t tx_datagrams(const udmon_chan_t *chan, size_t length)
+static size_t tx_datagrams(const struct udmon_chan *chan, size_t length)
 {
     size_t most = tx_piece_max(chan);
 
@@ -141,12 +141,12 @@ static size_t tx_datagrams(const udmon_chan_t *chan, size_t length)
  * record starts in a partly filled datagram only if it then needs no more datagrams than it would
  * need alone. Losing one of its datagrams loses the whole record.
  */
-static size_t tx_piece(const udmon_chan_t *chan, size_t length, size_t done, size_t room)
+static size_t tx_piece(const struct udmon_chan *chan, size_t length, size_t done, size_t room)
 {
-    if (room <= sizeof(udmon_piece_t)) {
+    if (room <= sizeof(struct udmon_piece)) {
         return 0;
     }
-    room -= sizeof(udmon_piece_t);
+    room -= sizeof(struct udmon_piece);
     if ((length - done) <= room) {
         return length - done;
     }
@@ -160,13 +160,13 @@ static size_t tx_piece(const udmon_chan_t *chan, size_t length, size_t done, siz
 /* Packs the rest of the oldest record, and as many of the following records as fit. */
 static size_t tx_pack_pieces(void *buffer, size_t size, void *arg)
 {
-    tx_packing_t *packing = arg;
-    udmon_chan_t *chan = packing->chan;
-    udmon_dgram_t *dgram = buffer;
+    struct tx_packing *packing = arg;
+    struct udmon_chan *chan = packing->chan;
+    struct udmon_dgram *dgram = buffer;
     size_t position = chan->queue.head, used = sizeof(*dgram), done = chan->part_done;
     size_t length, bytes;
     const uint8_t *data = udmon_queue_front(&chan->queue, &length);
-    udmon_piece_t piece;
+    struct udmon_piece piece;
     unsigned count = 0;
 
     udmon_chan_header(chan, buffer, UDMON_PIECES, udmon_chan_sent_before(chan), 0);
@@ -193,9 +193,9 @@ static size_t tx_pack_pieces(void *buffer, size_t size, void *arg)
 }
 
 /* Records that have left to their end leave the queue. */
-static int tx_send(udmon_chan_t *chan, size_t size, udmon_pack_t pack)
+static int tx_send(struct udmon_chan *chan, size_t size, udmon_pack_fn pack)
 {
-    tx_packing_t packing = {.chan = chan};
+    struct tx_packing packing = {.chan = chan};
     int ret;
 
     ret = udmon_chan_send(chan, size, pack, &packing);
@@ -212,26 +212,26 @@ static int tx_send(udmon_chan_t *chan, size_t size, udmon_pack_t pack)
 }
 
 /* The oldest record is `length` bytes long: if it does not fit a batch, it goes alone. */
-static int tx_send_records(udmon_chan_t *chan, size_t length)
+static int tx_send_records(struct udmon_chan *chan, size_t length)
 {
-    size_t least = sizeof(udmon_dgram_t) + sizeof(udmon_record_t) + length;
+    size_t least = sizeof(struct udmon_dgram) + sizeof(struct udmon_record) + length;
 
     return tx_send(chan, (least > chan->batch) ? least : chan->batch, tx_pack_records);
 }
 
 /* Whether the waiting records fill a datagram of `size`. */
-static int tx_fills(const udmon_chan_t *chan, size_t size, size_t header)
+static int tx_fills(const struct udmon_chan *chan, size_t size, size_t header)
 {
     return (chan->queue.payload - chan->part_done + (chan->queue.count * header)) >=
-           (size - sizeof(udmon_dgram_t));
+           (size - sizeof(struct udmon_dgram));
 }
 
-int udmon_chan_pump(udmon_chan_t *chan, int all)
+int udmon_chan_pump(struct udmon_chan *chan, int all)
 {
     return udmon_chan_pump_some(chan, all, UINT_MAX);
 }
 
-int udmon_chan_pump_some(udmon_chan_t *chan, int all, unsigned most)
+int udmon_chan_pump_some(struct udmon_chan *chan, int all, unsigned most)
 {
     size_t length;
     int ret = 0;
@@ -241,12 +241,12 @@ int udmon_chan_pump_some(udmon_chan_t *chan, int all, unsigned most)
     }
     while ((ret == 0) && (most-- > 0) && (udmon_queue_front(&chan->queue, &length) != NULL)) {
         if ((chan->part_done > 0) || (length > tx_whole_max(chan))) {
-            if (!all && !tx_fills(chan, chan->mtu, sizeof(udmon_piece_t))) {
+            if (!all && !tx_fills(chan, chan->mtu, sizeof(struct udmon_piece))) {
                 break;
             }
             ret = tx_send(chan, chan->mtu, tx_pack_pieces);
         } else {
-            if (!all && !tx_fills(chan, chan->batch, sizeof(udmon_record_t))) {
+            if (!all && !tx_fills(chan, chan->batch, sizeof(struct udmon_record))) {
                 break;
             }
             ret = tx_send_records(chan, length);

@@ -4,15 +4,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-int udmon_queue_open(udmon_queue_t *queue, size_t size)
+int udmon_queue_open(struct udmon_queue *queue, size_t size)
 {
     memset(queue, 0, sizeof(*queue));
-    queue->size = size & ~(sizeof(udmon_record_length_t) - 1);
+    queue->size = size & ~(sizeof(uint32_t) - 1);
     queue->bytes = malloc(queue->size);
     return (queue->bytes != NULL) ? 0 : -ENOMEM;
 }
 
-void udmon_queue_close(udmon_queue_t *queue)
+void udmon_queue_close(struct udmon_queue *queue)
 {
     free(queue->bytes);
     queue->bytes = NULL;
@@ -22,7 +22,7 @@ void udmon_queue_close(udmon_queue_t *queue)
  * Room for `space` bytes in one piece: behind the tail, or at the start of the ring. While the
  * records lie in one stretch, tail > head; after a wrap, tail <= head.
  */
-static int queue_place(udmon_queue_t *queue, size_t space)
+static int queue_place(struct udmon_queue *queue, size_t space)
 {
     if (queue->count == 0) {
         queue->head = queue->tail = 0;
@@ -42,9 +42,9 @@ static int queue_place(udmon_queue_t *queue, size_t space)
     return space <= (queue->head - queue->tail);
 }
 
-long udmon_queue_lend(udmon_queue_t *queue, const void *data, size_t length)
+long udmon_queue_lend(struct udmon_queue *queue, const void *data, size_t length)
 {
-    udmon_record_length_t stored = length;
+    uint32_t stored = length;
     size_t space = udmon_queue_space(length);
     long dropped = 0;
 
@@ -64,13 +64,13 @@ long udmon_queue_lend(udmon_queue_t *queue, const void *data, size_t length)
     return dropped;
 }
 
-void udmon_queue_keep(udmon_queue_t *queue, size_t from)
+void udmon_queue_keep(struct udmon_queue *queue, size_t from)
 {
     size_t length;
 
     if (queue->lent != NULL) {
         length = udmon_queue_length_at(queue, queue->lent_at);
-        memcpy(queue->bytes + queue->lent_at + sizeof(udmon_record_length_t) + from,
+        memcpy(queue->bytes + queue->lent_at + sizeof(uint32_t) + from,
                (const uint8_t *)queue->lent + from, length - from);
         queue->lent = NULL;
     }

@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <string.h>
 
-typedef struct udmon_queue {
+struct udmon_queue {
     uint8_t *bytes;
     size_t size;
     size_t head; /* where the oldest record begins */
@@ -19,49 +19,47 @@ typedef struct udmon_queue {
     size_t payload;   /* bytes of all records */
     const void *lent; /* the newest one's bytes, which are not in the ring yet; or NULL */
     size_t lent_at;   /* where in the ring they will be */
-} udmon_queue_t;
+};
 
-int udmon_queue_open(udmon_queue_t *queue, size_t size);
-void udmon_queue_close(udmon_queue_t *queue);
+int udmon_queue_open(struct udmon_queue *queue, size_t size);
+void udmon_queue_close(struct udmon_queue *queue);
 
 /*
  * Appends a record. Returns how many of the oldest records were dropped, or -EMSGSIZE if the record
  * is longer than the whole queue. `data` must stay valid until udmon_queue_keep, which copies the
  * rest of the record from byte `from` on. Do not append another record before udmon_queue_keep.
  */
-long udmon_queue_lend(udmon_queue_t *queue, const void *data, size_t length);
-void udmon_queue_keep(udmon_queue_t *queue, size_t from);
+long udmon_queue_lend(struct udmon_queue *queue, const void *data, size_t length);
+void udmon_queue_keep(struct udmon_queue *queue, size_t from);
 
 /* The following functions run for every record, some of them several times. */
 
-/* A record in the ring: the length, then the bytes, padded to align the next length. */
-typedef uint32_t udmon_record_length_t;
-
+/* A record in the ring: its length (32 bits), then the bytes, padded to align the next length. */
 static inline size_t udmon_queue_space(size_t length)
 {
-    size_t align = sizeof(udmon_record_length_t);
+    size_t align = sizeof(uint32_t);
 
-    return sizeof(udmon_record_length_t) + ((length + align - 1) & ~(align - 1));
+    return sizeof(uint32_t) + ((length + align - 1) & ~(align - 1));
 }
 
-static inline size_t udmon_queue_length_at(const udmon_queue_t *queue, size_t position)
+static inline size_t udmon_queue_length_at(const struct udmon_queue *queue, size_t position)
 {
-    udmon_record_length_t length;
+    uint32_t length;
 
     memcpy(&length, queue->bytes + position, sizeof(length));
     return length;
 }
 
-static inline const void *udmon_queue_at(const udmon_queue_t *queue, size_t position)
+static inline const void *udmon_queue_at(const struct udmon_queue *queue, size_t position)
 {
     if ((queue->lent != NULL) && (position == queue->lent_at)) {
         return queue->lent;
     }
-    return queue->bytes + position + sizeof(udmon_record_length_t);
+    return queue->bytes + position + sizeof(uint32_t);
 }
 
 /* The oldest record, or NULL. */
-static inline const void *udmon_queue_front(const udmon_queue_t *queue, size_t *length_p)
+static inline const void *udmon_queue_front(const struct udmon_queue *queue, size_t *length_p)
 {
     if (queue->count == 0) {
         return NULL;
@@ -71,14 +69,14 @@ static inline const void *udmon_queue_front(const udmon_queue_t *queue, size_t *
 }
 
 /* Behind a record: the next one, or the start of the ring where those before the wrap end. */
-static inline size_t udmon_queue_behind(const udmon_queue_t *queue, size_t position)
+static inline size_t udmon_queue_behind(const struct udmon_queue *queue, size_t position)
 {
     position += udmon_queue_space(udmon_queue_length_at(queue, position));
     return ((queue->tail <= queue->head) && (position == queue->end)) ? 0 : position;
 }
 
 /* The record behind that at `*position` (start with head), or NULL: to look without taking. */
-static inline const void *udmon_queue_next(const udmon_queue_t *queue, size_t *position,
+static inline const void *udmon_queue_next(const struct udmon_queue *queue, size_t *position,
                                            size_t *length_p)
 {
     size_t next = udmon_queue_behind(queue, *position);
@@ -91,7 +89,7 @@ static inline const void *udmon_queue_next(const udmon_queue_t *queue, size_t *p
     return udmon_queue_at(queue, next);
 }
 
-static inline void udmon_queue_pop(udmon_queue_t *queue)
+static inline void udmon_queue_pop(struct udmon_queue *queue)
 {
     if (queue->count > 0) {
         if (queue->head == queue->lent_at) {

@@ -15,13 +15,13 @@ static const char *const scheme_names[UDMON_SCHEME_COUNT] = {
     [UDMON_SCHEME_TCP] = "tcp",
 };
 
-const char *udmon_scheme_name(udmon_scheme_t scheme)
+const char *udmon_scheme_name(enum udmon_scheme scheme)
 {
     return scheme_names[scheme];
 }
 
 /* Take "scheme://" off the front of *text_p. */
-static int address_scheme(const char **text_p, udmon_scheme_t *scheme_p)
+static int address_scheme(const char **text_p, enum udmon_scheme *scheme_p)
 {
     const char *end = strstr(*text_p, "://");
     size_t length;
@@ -76,7 +76,7 @@ static int address_port_valid(const char *port, int passive)
            ((value > 0) || passive);
 }
 
-int udmon_endpoint_parse_only(const char *text, int passive, udmon_endpoint_t *endpoint)
+int udmon_endpoint_parse_only(const char *text, int passive, struct udmon_endpoint *endpoint)
 {
     const char *rest = text, *port;
 
@@ -94,7 +94,7 @@ int udmon_endpoint_parse_only(const char *text, int passive, udmon_endpoint_t *e
     return 0;
 }
 
-int udmon_endpoint_parse(const char *text, int passive, udmon_endpoint_t *endpoint)
+int udmon_endpoint_parse(const char *text, int passive, struct udmon_endpoint *endpoint)
 {
     struct addrinfo hints = {
         .ai_family = AF_UNSPEC,
@@ -122,7 +122,7 @@ int udmon_endpoint_parse(const char *text, int passive, udmon_endpoint_t *endpoi
     return 0;
 }
 
-void udmon_endpoint_free(udmon_endpoint_t *endpoint)
+void udmon_endpoint_free(struct udmon_endpoint *endpoint)
 {
     if (endpoint->hosts != NULL) {
         freeaddrinfo(endpoint->hosts);

@@ -17,7 +17,7 @@ enum { LINK_HEADER = 2, LINK_READS = 16, TLS_RECORD_MAX = 16 * 1024 };
 
 static int bio_write(BIO *bio, const char *data, int length)
 {
-    udmon_link_t *link = BIO_get_data(bio);
+    struct udmon_link *link = BIO_get_data(bio);
     ssize_t ret = send(link->source.fd, data, length, MSG_NOSIGNAL);
 
     BIO_clear_retry_flags(bio);
@@ -29,7 +29,7 @@ static int bio_write(BIO *bio, const char *data, int length)
 
 static int bio_read(BIO *bio, char *data, int length)
 {
-    udmon_link_t *link = BIO_get_data(bio);
+    struct udmon_link *link = BIO_get_data(bio);
     ssize_t ret = recv(link->source.fd, data, length, 0);
 
     BIO_clear_retry_flags(bio);
@@ -68,7 +68,7 @@ BIO_METHOD *udmon_link_bio(void)
 
 /* Calling the owner, which may close the link in the call */
 
-static void link_free(udmon_link_t *link)
+static void link_free(struct udmon_link *link)
 {
     SSL_free(link->ssl);
     free(link->in);
@@ -76,13 +76,13 @@ static void link_free(udmon_link_t *link)
     free(link);
 }
 
-static void link_call_begin(udmon_link_t *link)
+static void link_call_begin(struct udmon_link *link)
 {
     ++link->calling;
 }
 
 /* Returns whether the link is still there. */
-static int link_call_end(udmon_link_t *link)
+static int link_call_end(struct udmon_link *link)
 {
     if ((--link->calling == 0) && link->closed) {
         link_free(link);
@@ -91,7 +91,7 @@ static int link_call_end(udmon_link_t *link)
     return !link->closed;
 }
 
-static void link_set_unsent(udmon_link_t *link, int unsent)
+static void link_set_unsent(struct udmon_link *link, int unsent)
 {
     if (unsent && !link->is_unsent) {
         LIST_INSERT_HEAD(&link->tls->unsent, link, unsent);
@@ -101,14 +101,14 @@ static void link_set_unsent(udmon_link_t *link, int unsent)
     link->is_unsent = unsent;
 }
 
-static void link_wait_for(udmon_link_t *link, uint32_t events)
+static void link_wait_for(struct udmon_link *link, uint32_t events)
 {
     if ((link->events != events) && (udmon_loop_modify(link->loop, &link->source, events) == 0)) {
         link->events = events;
     }
 }
 
-static void link_fail(udmon_link_t *link, int error)
+static void link_fail(struct udmon_link *link, int error)
 {
     if (link->state == LINK_FAILED) {
         return;
@@ -125,7 +125,7 @@ static void link_fail(udmon_link_t *link, int error)
  * Evaluates the result of SSL_read, SSL_write or SSL_do_handshake: 0 if the call must wait, else an
  * errno.
  */
-static int link_error(udmon_link_t *link, int ret)
+static int link_error(struct udmon_link *link, int ret)
 {
     switch (SSL_get_error(link->ssl, ret)) {
     case SSL_ERROR_WANT_READ:
@@ -148,7 +148,7 @@ static int link_error(udmon_link_t *link, int ret)
 /* Sending */
 
 /* Writes waiting data to the socket. Returns 0, also if data is left, or an error. */
-static int link_flush(udmon_link_t *link)
+static int link_flush(struct udmon_link *link)
 {
     size_t length;
     int ret, error;
@@ -170,9 +170,9 @@ static int link_flush(udmon_link_t *link)
     return 0;
 }
 
-unsigned udmon_tls_send(udmon_tls_t *tls, int all)
+unsigned udmon_tls_send(struct udmon_tls *tls, int all)
 {
-    udmon_link_t *link = LIST_FIRST(&tls->unsent), *next;
+    struct udmon_link *link = LIST_FIRST(&tls->unsent), *next;
     unsigned count = 0;
     int ret;
 
@@ -194,7 +194,7 @@ unsigned udmon_tls_send(udmon_tls_t *tls, int all)
 }
 
 /* Makes room for `size` more bytes behind the waiting data. */
-static int link_room(udmon_link_t *link, size_t size)
+static int link_room(struct udmon_link *link, size_t size)
 {
     size_t waiting = link->out_end - link->out_begin;
 
@@ -215,7 +215,7 @@ static int link_room(udmon_link_t *link, size_t size)
     return 0;
 }
 
-int udmon_link_send(udmon_link_t *link, size_t size, udmon_pack_t pack, void *arg)
+int udmon_link_send(struct udmon_link *link, size_t size, udmon_pack_fn pack, void *arg)
 {
     size_t length;
     uint8_t *at;
@@ -243,23 +243,23 @@ int udmon_link_send(udmon_link_t *link, size_t size, udmon_pack_t pack, void *ar
     return 0;
 }
 
-typedef struct link_bytes {
+struct link_bytes {
     const void *data;
     size_t length;
-} link_bytes_t;
+};
 
 static size_t link_pack_bytes(void *buffer, size_t size, void *arg)
 {
-    const link_bytes_t *bytes = arg;
+    const struct link_bytes *bytes = arg;
 
     (void)size;
     memcpy(buffer, bytes->data, bytes->length);
     return bytes->length;
 }
 
-int udmon_link_send_bytes(udmon_link_t *link, const void *data, size_t length)
+int udmon_link_send_bytes(struct udmon_link *link, const void *data, size_t length)
 {
-    link_bytes_t bytes = {.data = data, .length = length};
+    struct link_bytes bytes = {.data = data, .length = length};
 
     return udmon_link_send(link, length, link_pack_bytes, &bytes);
 }
@@ -267,7 +267,7 @@ int udmon_link_send_bytes(udmon_link_t *link, const void *data, size_t length)
 /* Receiving */
 
 /* Deliver the complete messages of `in`. Returns whether the link is still there, and open. */
-static int link_deliver(udmon_link_t *link)
+static int link_deliver(struct udmon_link *link)
 {
     size_t length, at = 0;
 
@@ -292,7 +292,7 @@ static int link_deliver(udmon_link_t *link)
     return link->state == LINK_OPEN;
 }
 
-static void link_read(udmon_link_t *link)
+static void link_read(struct udmon_link *link)
 {
     size_t room;
     int i, ret;
@@ -325,7 +325,7 @@ static void link_read(udmon_link_t *link)
     }
 }
 
-static void link_handshake(udmon_link_t *link)
+static void link_handshake(struct udmon_link *link)
 {
     int ret;
 
@@ -351,9 +351,9 @@ static void link_handshake(udmon_link_t *link)
     }
 }
 
-static void link_ready(udmon_source_t *source, uint32_t events)
+static void link_ready(struct udmon_source *source, uint32_t events)
 {
-    udmon_link_t *link = source->arg;
+    struct udmon_link *link = source->arg;
     socklen_t length = sizeof(int);
     int error = 0;
 
@@ -386,10 +386,10 @@ static void link_ready(udmon_source_t *source, uint32_t events)
 /* Making and closing */
 
 /* Takes the socket over. */
-static int link_new(udmon_tls_t *tls, udmon_loop_t *loop, int fd, uint32_t events,
-                    const udmon_link_ops_t *ops, void *arg, udmon_link_t **link_p)
+static int link_new(struct udmon_tls *tls, struct udmon_loop *loop, int fd, uint32_t events,
+                    const struct udmon_link_ops *ops, void *arg, struct udmon_link **link_p)
 {
-    udmon_link_t *link = calloc(1, sizeof(*link));
+    struct udmon_link *link = calloc(1, sizeof(*link));
     int ret = -ENOMEM, one = 1;
     BIO *bio = NULL;
 
@@ -397,8 +397,8 @@ static int link_new(udmon_tls_t *tls, udmon_loop_t *loop, int fd, uint32_t event
     if (link == NULL) {
         goto err_close;
     }
-    *link = (udmon_link_t){.tls = tls, .loop = loop, .ops = ops, .arg = arg, .events = events};
-    link->source = (udmon_source_t){.fd = fd, .ready = link_ready, .arg = link};
+    *link = (struct udmon_link){.tls = tls, .loop = loop, .ops = ops, .arg = arg, .events = events};
+    link->source = (struct udmon_source){.fd = fd, .ready = link_ready, .arg = link};
     udmon_tls_refresh(tls);
     link->ssl = SSL_new(tls->context);
     bio = BIO_new(tls->method);
@@ -422,8 +422,8 @@ err_close:
     return ret;
 }
 
-int udmon_link_accept(udmon_tls_t *tls, udmon_loop_t *loop, int fd, const udmon_link_ops_t *ops,
-                      void *arg, udmon_link_t **link_p)
+int udmon_link_accept(struct udmon_tls *tls, struct udmon_loop *loop, int fd,
+                      const struct udmon_link_ops *ops, void *arg, struct udmon_link **link_p)
 {
     socklen_t length = sizeof(struct sockaddr_storage);
     int ret = link_new(tls, loop, fd, EPOLLIN, ops, arg, link_p);
@@ -440,9 +440,9 @@ int udmon_link_accept(udmon_tls_t *tls, udmon_loop_t *loop, int fd, const udmon_
     return ret;
 }
 
-int udmon_link_connect(udmon_tls_t *tls, udmon_loop_t *loop, const struct sockaddr *source,
-                       const struct sockaddr *addr, const char *host, const udmon_link_ops_t *ops,
-                       void *arg, udmon_link_t **link_p)
+int udmon_link_connect(struct udmon_tls *tls, struct udmon_loop *loop,
+                       const struct sockaddr *source, const struct sockaddr *addr, const char *host,
+                       const struct udmon_link_ops *ops, void *arg, struct udmon_link **link_p)
 {
     int ret, fd = socket(addr->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 
@@ -469,7 +469,7 @@ int udmon_link_connect(udmon_tls_t *tls, udmon_loop_t *loop, const struct sockad
     return ret;
 }
 
-void udmon_link_close(udmon_link_t *link)
+void udmon_link_close(struct udmon_link *link)
 {
     if (link->state == LINK_OPEN) {
         ERR_clear_error();
@@ -485,7 +485,7 @@ void udmon_link_close(udmon_link_t *link)
     }
 }
 
-void udmon_link_give(udmon_link_t *link, const udmon_link_ops_t *ops, void *arg)
+void udmon_link_give(struct udmon_link *link, const struct udmon_link_ops *ops, void *arg)
 {
     link->ops = ops;
     link->arg = arg;

@@ -24,42 +24,42 @@ enum {
 };
 
 /* A PEM file as it was when it was read. */
-typedef struct udmon_tls_file {
+struct udmon_tls_file {
     char *path;
     ino_t inode;
     struct timespec changed;
-} udmon_tls_file_t;
+};
 
 enum { TLS_CA, TLS_CERTIFICATE, TLS_KEY, TLS_FILES };
 
 /* Common data of all links of a client or server. */
-typedef struct udmon_tls {
+struct udmon_tls {
     SSL_CTX *context;
     BIO_METHOD *method;
     int server;
     int certificates;            /* instead of: */
     uint8_t key[UDMON_MAC_SIZE]; /* the pre-shared key */
-    udmon_tls_file_t files[TLS_FILES];
+    struct udmon_tls_file files[TLS_FILES];
     LIST_HEAD(, udmon_link) unsent; /* links whose messages have not been given to the socket */
-} udmon_tls_t;
+};
 
 /* Functions of a link's owner. Each function may close the link. */
-typedef struct udmon_link_ops {
+struct udmon_link_ops {
     /* The peer is authenticated. May be NULL. */
     void (*opened)(void *arg);
     void (*received)(void *arg, const void *data, size_t length);
     /* The link is of no use any more; to be closed. -EACCES: one of the two
      * is not believed, and `problem` of the link says why. */
     void (*failed)(void *arg, int error);
-} udmon_link_ops_t;
+};
 
-typedef struct udmon_link {
+struct udmon_link {
     LIST_ENTRY(udmon_link) unsent;
-    udmon_tls_t *tls;
-    udmon_loop_t *loop;
-    const udmon_link_ops_t *ops;
+    struct udmon_tls *tls;
+    struct udmon_loop *loop;
+    const struct udmon_link_ops *ops;
     void *arg;
-    udmon_source_t source;
+    struct udmon_source source;
     uint32_t events; /* that `source` waits for */
     SSL *ssl;
     enum { LINK_CONNECTING, LINK_HANDSHAKE, LINK_OPEN, LINK_FAILED } state;
@@ -69,53 +69,53 @@ typedef struct udmon_link {
     size_t in_length, out_begin, out_end;
     char problem[160];
     struct sockaddr_storage local, remote;
-} udmon_link_t;
+};
 
 /*
  * tls.c: the context of a server's or a client's links. The secret may be empty, and is not used if
  * the options name certificates. -EACCES: their files cannot be used.
  */
-int udmon_tls_open(udmon_tls_t *tls, const udmon_secret_t *secret, const udmon_options_t *options,
-                   int server);
-void udmon_tls_close(udmon_tls_t *tls);
+int udmon_tls_open(struct udmon_tls *tls, const struct udmon_secret *secret,
+                   const struct udmon_options *options, int server);
+void udmon_tls_close(struct udmon_tls *tls);
 /*
  * Reads changed certificate files again. If the new files are unusable, the old certificates stay.
  */
-void udmon_tls_refresh(udmon_tls_t *tls);
+void udmon_tls_refresh(struct udmon_tls *tls);
 /* The server's certificate must name this host, a name or an IP address. -ENOMEM. */
-int udmon_tls_expect(const udmon_tls_t *tls, SSL *ssl, const char *host);
+int udmon_tls_expect(const struct udmon_tls *tls, SSL *ssl, const char *host);
 /* Whether an error of OpenSSL is that the peer has sent an alert. */
 int udmon_tls_is_alert(unsigned long error);
 /* Why a handshake failed, said of the peer, from OpenSSL's last error. */
-void udmon_tls_problem(const udmon_tls_t *tls, const SSL *ssl, char *text, size_t size);
+void udmon_tls_problem(const struct udmon_tls *tls, const SSL *ssl, char *text, size_t size);
 /* link.c: the socket as OpenSSL's. */
 BIO_METHOD *udmon_link_bio(void);
 
 /* Makes a link of an accepted socket, and takes over the socket, also on failure. */
-int udmon_link_accept(udmon_tls_t *tls, udmon_loop_t *loop, int fd, const udmon_link_ops_t *ops,
-                      void *arg, udmon_link_t **link_p);
+int udmon_link_accept(struct udmon_tls *tls, struct udmon_loop *loop, int fd,
+                      const struct udmon_link_ops *ops, void *arg, struct udmon_link **link_p);
 /* A link from `source` (NULL: by routing) to `addr`, which is an address of `host`. */
-int udmon_link_connect(udmon_tls_t *tls, udmon_loop_t *loop, const struct sockaddr *source,
-                       const struct sockaddr *addr, const char *host, const udmon_link_ops_t *ops,
-                       void *arg, udmon_link_t **link_p);
+int udmon_link_connect(struct udmon_tls *tls, struct udmon_loop *loop,
+                       const struct sockaddr *source, const struct sockaddr *addr, const char *host,
+                       const struct udmon_link_ops *ops, void *arg, struct udmon_link **link_p);
 /* May be called from within the owner's functions. Waiting data is lost. */
-void udmon_link_close(udmon_link_t *link);
+void udmon_link_close(struct udmon_link *link);
 
 /* Another owner. */
-void udmon_link_give(udmon_link_t *link, const udmon_link_ops_t *ops, void *arg);
+void udmon_link_give(struct udmon_link *link, const struct udmon_link_ops *ops, void *arg);
 
 /*
  * Queue a message of at most `size` bytes; it leaves with udmon_tls_send. -EAGAIN: no room now,
  * `pack` was not called, and the loop wakes when there is; -EIO: the link is not open.
  */
-int udmon_link_send(udmon_link_t *link, size_t size, udmon_pack_t pack, void *arg);
+int udmon_link_send(struct udmon_link *link, size_t size, udmon_pack_fn pack, void *arg);
 /* The same with bytes that are there. */
-int udmon_link_send_bytes(udmon_link_t *link, const void *data, size_t length);
+int udmon_link_send_bytes(struct udmon_link *link, const void *data, size_t length);
 
 /*
  * Writes queued data to the sockets. Returns how many links still have queued data. `all`: also
  * write to links that had no room the last time. The loop already waits for these links.
  */
-unsigned udmon_tls_send(udmon_tls_t *tls, int all);
+unsigned udmon_tls_send(struct udmon_tls *tls, int all);
 
 #endif

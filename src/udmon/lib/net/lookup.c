@@ -11,15 +11,15 @@
 struct udmon_lookup {
     unsigned users; /* the thread and the caller; the last user frees the lookup */
     char host[256], port[8];
-    udmon_loop_t *loop;
-    udmon_source_t source; /* eventfd: the thread is done */
-    udmon_lookup_done_t done;
+    struct udmon_loop *loop;
+    struct udmon_source source; /* eventfd: the thread is done */
+    udmon_lookup_done_fn done;
     void *arg;
     int error;
     struct addrinfo *hosts;
 };
 
-static void lookup_release(udmon_lookup_t *lookup)
+static void lookup_release(struct udmon_lookup *lookup)
 {
     if (__atomic_sub_fetch(&lookup->users, 1, __ATOMIC_ACQ_REL) == 0) {
         if (lookup->hosts != NULL) {
@@ -37,7 +37,7 @@ static void *lookup_run(void *arg)
         .ai_socktype = SOCK_STREAM,
         .ai_flags = AI_NUMERICSERV,
     };
-    udmon_lookup_t *lookup = arg;
+    struct udmon_lookup *lookup = arg;
     struct addrinfo *hosts = NULL;
     int error = getaddrinfo(lookup->host, lookup->port, &hints, &hosts);
 
@@ -50,9 +50,9 @@ static void *lookup_run(void *arg)
     return NULL;
 }
 
-static void lookup_ready(udmon_source_t *source, uint32_t events)
+static void lookup_ready(struct udmon_source *source, uint32_t events)
 {
-    udmon_lookup_t *lookup = source->arg;
+    struct udmon_lookup *lookup = source->arg;
     int error = __atomic_load_n(&lookup->error, __ATOMIC_ACQUIRE); /* before `hosts` is read */
     struct addrinfo *hosts = lookup->hosts;
 
@@ -63,17 +63,17 @@ static void lookup_ready(udmon_source_t *source, uint32_t events)
     lookup_release(lookup);
 }
 
-int udmon_lookup_start(udmon_loop_t *loop, const char *host, const char *port,
-                       udmon_lookup_done_t done, void *arg, udmon_lookup_t **lookup_p)
+int udmon_lookup_start(struct udmon_loop *loop, const char *host, const char *port,
+                       udmon_lookup_done_fn done, void *arg, struct udmon_lookup **lookup_p)
 {
-    udmon_lookup_t *lookup = calloc(1, sizeof(*lookup));
+    struct udmon_lookup *lookup = calloc(1, sizeof(*lookup));
     pthread_t thread;
     int ret;
 
     if (lookup == NULL) {
         return -ENOMEM;
     }
-    *lookup = (udmon_lookup_t){.users = 2, .loop = loop, .done = done, .arg = arg};
+    *lookup = (struct udmon_lookup){.users = 2, .loop = loop, .done = done, .arg = arg};
     snprintf(lookup->host, sizeof(lookup->host), "%s", host);
     snprintf(lookup->port, sizeof(lookup->port), "%s", port);
     lookup->source.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -105,7 +105,7 @@ err_free:
     return ret;
 }
 
-void udmon_lookup_cancel(udmon_lookup_t *lookup)
+void udmon_lookup_cancel(struct udmon_lookup *lookup)
 {
     udmon_loop_delete(lookup->loop, &lookup->source);
     lookup_release(lookup);

@@ -23,9 +23,9 @@ int udmon_thread_start(pthread_t *thread, void *(*run)(void *arg), void *arg)
 }
 
 /* Set the timerfd to the soonest timer, if it is not already; while timers come and go, later. */
-static void loop_arm_timer(udmon_loop_t *loop)
+static void loop_arm_timer(struct udmon_loop *loop)
 {
-    udmon_timer_t *first = LIST_FIRST(&loop->timers);
+    struct udmon_timer *first = LIST_FIRST(&loop->timers);
     uint64_t due = (first != NULL) ? first->due_ns : 0;
     struct itimerspec spec = {
         .it_value = {.tv_sec = due / 1000000000u, .tv_nsec = due % 1000000000u},
@@ -37,9 +37,9 @@ static void loop_arm_timer(udmon_loop_t *loop)
     }
 }
 
-static void loop_timers_due(udmon_source_t *source, uint32_t events)
+static void loop_timers_due(struct udmon_source *source, uint32_t events)
 {
-    udmon_loop_t *loop = source->arg;
+    struct udmon_loop *loop = source->arg;
     uint64_t expirations;
 
     (void)events;
@@ -49,10 +49,10 @@ static void loop_timers_due(udmon_source_t *source, uint32_t events)
     loop->armed_ns = 0;
 }
 
-static int loop_run_timers(udmon_loop_t *loop)
+static int loop_run_timers(struct udmon_loop *loop)
 {
     uint64_t now = loop->now_ns = udmon_now_ns();
-    udmon_timer_t *timer;
+    struct udmon_timer *timer;
     int count = 0;
 
     /* Timers set meanwhile lie after `now`, so this ends. */
@@ -66,7 +66,7 @@ static int loop_run_timers(udmon_loop_t *loop)
     return count;
 }
 
-int udmon_loop_open(udmon_loop_t *loop)
+int udmon_loop_open(struct udmon_loop *loop)
 {
     int ret;
 
@@ -100,13 +100,13 @@ err_epoll:
     return ret;
 }
 
-void udmon_loop_close(udmon_loop_t *loop)
+void udmon_loop_close(struct udmon_loop *loop)
 {
     close(loop->timerfd.fd);
     close(loop->epoll_fd);
 }
 
-static int loop_ctl(udmon_loop_t *loop, int op, udmon_source_t *source, uint32_t events)
+static int loop_ctl(struct udmon_loop *loop, int op, struct udmon_source *source, uint32_t events)
 {
     struct epoll_event event = {.events = events, .data.ptr = source};
     int ret;
@@ -119,23 +119,23 @@ static int loop_ctl(udmon_loop_t *loop, int op, udmon_source_t *source, uint32_t
     return 0;
 }
 
-int udmon_loop_add(udmon_loop_t *loop, udmon_source_t *source, uint32_t events)
+int udmon_loop_add(struct udmon_loop *loop, struct udmon_source *source, uint32_t events)
 {
     return loop_ctl(loop, EPOLL_CTL_ADD, source, events);
 }
 
-int udmon_loop_modify(udmon_loop_t *loop, udmon_source_t *source, uint32_t events)
+int udmon_loop_modify(struct udmon_loop *loop, struct udmon_source *source, uint32_t events)
 {
     return loop_ctl(loop, EPOLL_CTL_MOD, source, events);
 }
 
-void udmon_loop_delete(udmon_loop_t *loop, udmon_source_t *source)
+void udmon_loop_delete(struct udmon_loop *loop, struct udmon_source *source)
 {
     loop_ctl(loop, EPOLL_CTL_DEL, source, 0);
     ++loop->deleted;
 }
 
-void udmon_timer_cancel(udmon_timer_t *timer)
+void udmon_timer_cancel(struct udmon_timer *timer)
 {
     if (timer->due_ns != 0) {
         LIST_REMOVE(timer, list);
@@ -143,14 +143,14 @@ void udmon_timer_cancel(udmon_timer_t *timer)
     }
 }
 
-void udmon_timer_set(udmon_loop_t *loop, udmon_timer_t *timer, uint64_t delay_ms)
+void udmon_timer_set(struct udmon_loop *loop, struct udmon_timer *timer, uint64_t delay_ms)
 {
     udmon_timer_set_at(loop, timer, udmon_now_ns() + (delay_ms * 1000000u) + 1);
 }
 
-void udmon_timer_set_at(udmon_loop_t *loop, udmon_timer_t *timer, uint64_t due_ns)
+void udmon_timer_set_at(struct udmon_loop *loop, struct udmon_timer *timer, uint64_t due_ns)
 {
-    udmon_timer_t *other, *last = NULL;
+    struct udmon_timer *other, *last = NULL;
 
     udmon_timer_cancel(timer);
     timer->due_ns = due_ns;
@@ -168,7 +168,7 @@ void udmon_timer_set_at(udmon_loop_t *loop, udmon_timer_t *timer, uint64_t due_n
     loop_arm_timer(loop);
 }
 
-int udmon_loop_enter(udmon_loop_t *loop)
+int udmon_loop_enter(struct udmon_loop *loop)
 {
     struct epoll_event events[16];
     unsigned deleted = loop->deleted;
@@ -177,7 +177,7 @@ int udmon_loop_enter(udmon_loop_t *loop)
     loop->entered = 1;
     count = epoll_wait(loop->epoll_fd, events, 16, 0);
     for (i = 0; i < count; ++i) {
-        udmon_source_t *source = events[i].data.ptr;
+        struct udmon_source *source = events[i].data.ptr;
         if (source->ready != NULL) {
             source->ready(source, events[i].events);
         }
@@ -190,13 +190,13 @@ int udmon_loop_enter(udmon_loop_t *loop)
     return calls + loop_run_timers(loop);
 }
 
-void udmon_loop_leave(udmon_loop_t *loop)
+void udmon_loop_leave(struct udmon_loop *loop)
 {
     loop->entered = 0;
     loop_arm_timer(loop);
 }
 
-int udmon_loop_run(udmon_loop_t *loop)
+int udmon_loop_run(struct udmon_loop *loop)
 {
     int calls = udmon_loop_enter(loop);
 
@@ -204,9 +204,9 @@ int udmon_loop_run(udmon_loop_t *loop)
     return calls;
 }
 
-static void signals_ready(udmon_source_t *source, uint32_t events)
+static void signals_ready(struct udmon_source *source, uint32_t events)
 {
-    udmon_signals_t *signals = source->arg;
+    struct udmon_signals *signals = source->arg;
     struct signalfd_siginfo info;
 
     (void)events;
@@ -219,7 +219,8 @@ static void signals_ready(udmon_source_t *source, uint32_t events)
     }
 }
 
-int udmon_signals_catch(udmon_loop_t *loop, udmon_signals_t *signals, void (*hangup)(void))
+int udmon_signals_catch(struct udmon_loop *loop, struct udmon_signals *signals,
+                        void (*hangup)(void))
 {
     sigset_t set;
 
@@ -228,7 +229,7 @@ int udmon_signals_catch(udmon_loop_t *loop, udmon_signals_t *signals, void (*han
     sigaddset(&set, SIGTERM);
     sigaddset(&set, SIGINT);
     sigprocmask(SIG_BLOCK, &set, NULL);
-    *signals = (udmon_signals_t){
+    *signals = (struct udmon_signals){
         .source = {.fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC),
                    .ready = signals_ready,
                    .arg = signals},
@@ -237,7 +238,7 @@ int udmon_signals_catch(udmon_loop_t *loop, udmon_signals_t *signals, void (*han
     return (signals->source.fd < 0) ? -errno : udmon_loop_add(loop, &signals->source, EPOLLIN);
 }
 
-void udmon_signals_wait(udmon_loop_t *loop, udmon_signals_t *signals)
+void udmon_signals_wait(struct udmon_loop *loop, struct udmon_signals *signals)
 {
     struct pollfd wait = {.fd = loop->epoll_fd, .events = POLLIN};
 

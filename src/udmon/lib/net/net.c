@@ -80,8 +80,8 @@ int udmon_net_errno(ucs_status_t status)
     }
 }
 
-int udmon_net_open(udmon_net_t *net, udmon_loop_t *loop, udmon_tls_t *tls,
-                   udmon_net_receive_t receive, udmon_net_broken_t broken, void *arg)
+int udmon_net_open(struct udmon_net *net, struct udmon_loop *loop, struct udmon_tls *tls,
+                   udmon_net_receive_fn receive, udmon_net_broken_fn broken, void *arg)
 {
     ucs_status_t status;
 
@@ -109,7 +109,7 @@ int udmon_net_open(udmon_net_t *net, udmon_loop_t *loop, udmon_tls_t *tls,
     return 0;
 }
 
-void udmon_net_close(udmon_net_t *net)
+void udmon_net_close(struct udmon_net *net)
 {
     while (!LIST_EMPTY(&net->paths)) {
         udmon_path_close(LIST_FIRST(&net->paths));
@@ -122,15 +122,16 @@ void udmon_net_close(udmon_net_t *net)
     ucs_async_context_destroy(net->async);
 }
 
-int udmon_path_open(udmon_port_t *port, const void *bytes, size_t length, udmon_path_t **path_p)
+int udmon_path_open(struct udmon_port *port, const void *bytes, size_t length,
+                    struct udmon_path **path_p)
 {
-    const udmon_address_t *address = bytes;
+    const struct udmon_address *address = bytes;
     uct_ep_params_t params = {
         .field_mask =
             UCT_EP_PARAM_FIELD_IFACE | UCT_EP_PARAM_FIELD_DEV_ADDR | UCT_EP_PARAM_FIELD_IFACE_ADDR,
         .iface = port->iface,
     };
-    udmon_path_t *path;
+    struct udmon_path *path;
     ucs_status_t status;
 
     /* The transport reads as much as its own addresses are long. */
@@ -164,28 +165,28 @@ int udmon_path_open(udmon_port_t *port, const void *bytes, size_t length, udmon_
 
 static void path_link_received(void *arg, const void *data, size_t length)
 {
-    udmon_net_t *net = ((udmon_path_t *)arg)->net;
+    struct udmon_net *net = ((struct udmon_path *)arg)->net;
 
     net->receive(net->arg, data, length);
 }
 
 static void path_link_failed(void *arg, int error)
 {
-    udmon_path_t *path = arg;
+    struct udmon_path *path = arg;
 
     udmon_debug("a TLS connection is over: %s", strerror(-error));
     path->failed = 1;
     path->net->broken(path->net->arg, path);
 }
 
-static const udmon_link_ops_t path_link_ops = {
+static const struct udmon_link_ops path_link_ops = {
     .received = path_link_received,
     .failed = path_link_failed,
 };
 
-int udmon_path_of_link(udmon_net_t *net, udmon_link_t *link, udmon_path_t **path_p)
+int udmon_path_of_link(struct udmon_net *net, struct udmon_link *link, struct udmon_path **path_p)
 {
-    udmon_path_t *path = calloc(1, sizeof(*path));
+    struct udmon_path *path = calloc(1, sizeof(*path));
 
     if (path == NULL) {
         return -ENOMEM;
@@ -198,7 +199,7 @@ int udmon_path_of_link(udmon_net_t *net, udmon_link_t *link, udmon_path_t **path
     return 0;
 }
 
-void udmon_path_close(udmon_path_t *path)
+void udmon_path_close(struct udmon_path *path)
 {
     LIST_REMOVE(path, list);
     if (path->link != NULL) {
@@ -209,27 +210,27 @@ void udmon_path_close(udmon_path_t *path)
     free(path);
 }
 
-size_t udmon_path_mtu(const udmon_path_t *path)
+size_t udmon_path_mtu(const struct udmon_path *path)
 {
     return (path->link != NULL) ? LINK_MESSAGE_MAX : path->port->attr.cap.am.max_bcopy;
 }
 
-typedef struct net_pack {
-    udmon_pack_t pack;
+struct net_pack {
+    udmon_pack_fn pack;
     size_t size;
     void *arg;
-} net_pack_t;
+};
 
 static size_t net_pack(void *buffer, void *arg)
 {
-    net_pack_t *pack = arg;
+    struct net_pack *pack = arg;
 
     return pack->pack(buffer, pack->size, pack->arg);
 }
 
-int udmon_path_send(udmon_path_t *path, size_t size, udmon_pack_t pack, void *arg)
+int udmon_path_send(struct udmon_path *path, size_t size, udmon_pack_fn pack, void *arg)
 {
-    net_pack_t packing = {.pack = pack, .size = size, .arg = arg};
+    struct net_pack packing = {.pack = pack, .size = size, .arg = arg};
     ssize_t ret;
 
     if (path->failed) {
@@ -252,16 +253,16 @@ int udmon_path_send(udmon_path_t *path, size_t size, udmon_pack_t pack, void *ar
     return -EIO;
 }
 
-unsigned udmon_net_progress(udmon_net_t *net)
+unsigned udmon_net_progress(struct udmon_net *net)
 {
     udmon_tls_send(net->tls, 0);
     return uct_worker_progress(net->worker);
 }
 
-void udmon_net_drain(udmon_net_t *net)
+void udmon_net_drain(struct udmon_net *net)
 {
     struct timespec pause = {.tv_nsec = 1000000};
-    udmon_port_t *port;
+    struct udmon_port *port;
     int i, busy = 1;
 
     for (i = 0; (i < NET_DRAIN_MS) && busy; ++i) {
@@ -278,13 +279,13 @@ void udmon_net_drain(udmon_net_t *net)
 }
 
 /* Whether the port can wake us when there is room to send. */
-static int port_tells_room(const udmon_port_t *port)
+static int port_tells_room(const struct udmon_port *port)
 {
     return (port->source.fd >= 0) && (port->attr.cap.event_flags & UCT_IFACE_FLAG_EVENT_SEND_COMP);
 }
 
 /* A port armed before would wake us with its next datagram. */
-static void port_deafen(udmon_port_t *port, int deaf)
+static void port_deafen(struct udmon_port *port, int deaf)
 {
     if ((port->source.fd >= 0) && (port->deaf != deaf) &&
         (udmon_loop_modify(port->net->loop, &port->source, deaf ? 0 : EPOLLIN) == 0)) {
@@ -292,12 +293,12 @@ static void port_deafen(udmon_port_t *port, int deaf)
     }
 }
 
-static int port_tells_batches(const udmon_port_t *port)
+static int port_tells_batches(const struct udmon_port *port)
 {
     return (port->source.fd >= 0) && (port->attr.cap.event_flags & UCT_IFACE_FLAG_EVENT_RECV_SIG);
 }
 
-static int port_arm(udmon_port_t *port, unsigned events)
+static int port_arm(struct udmon_port *port, unsigned events)
 {
     port_deafen(port, 0);
     if (port->net->blocked && port_tells_room(port)) {
@@ -307,7 +308,7 @@ static int port_arm(udmon_port_t *port, unsigned events)
 }
 
 /* Whether datagrams arrive so fast that the receiver should wait for a group of them. */
-static int net_is_busy(udmon_net_t *net)
+static int net_is_busy(struct udmon_net *net)
 {
     uint64_t elapsed = net->loop->now_ns - net->window_ns, pause;
     uint64_t count = net->received - net->window_received;
@@ -325,9 +326,9 @@ static int net_is_busy(udmon_net_t *net)
 }
 
 /* Whether the end of a batch can wake us, and does not do so too often. */
-static int net_by_batches(udmon_net_t *net)
+static int net_by_batches(struct udmon_net *net)
 {
-    udmon_port_t *port;
+    struct udmon_port *port;
 
     uint64_t slept_ns = net->loop->now_ns - net->armed_ns; /* 0: asked a moment ago, not slept */
 
@@ -343,10 +344,10 @@ static int net_by_batches(udmon_net_t *net)
 }
 
 /* To be woken by batches or after a pause. */
-static int net_arm_busy(udmon_net_t *net)
+static int net_arm_busy(struct udmon_net *net)
 {
     uint64_t pause_ns = net->pause_ns;
-    udmon_port_t *port;
+    struct udmon_port *port;
     int busy = 0;
 
     if (net_by_batches(net)) {
@@ -364,10 +365,10 @@ static int net_arm_busy(udmon_net_t *net)
     return busy;
 }
 
-int udmon_net_arm(udmon_net_t *net)
+int udmon_net_arm(struct udmon_net *net)
 {
     int poll = 0, busy = 0;
-    udmon_port_t *port;
+    struct udmon_port *port;
 
     udmon_tls_send(net->tls, 0);
     if (net_is_busy(net)) {

@@ -16,7 +16,7 @@
 
 struct udmon_net;
 
-typedef struct udmon_port {
+struct udmon_port {
     LIST_ENTRY(udmon_port) list;
     struct udmon_net *net;
     uct_md_h md;
@@ -25,35 +25,35 @@ typedef struct udmon_port {
     char transport[UCT_TL_NAME_MAX];
     char device[UCT_DEVICE_NAME_MAX];
     int gid_index;
-    udmon_source_t source; /* fd -1 if the transport has none */
-    int deaf;              /* its events do not wake us now: see udmon_net_arm */
-} udmon_port_t;
+    struct udmon_source source; /* fd -1 if the transport has none */
+    int deaf;                   /* its events do not wake us now: see udmon_net_arm */
+};
 
-typedef struct udmon_path {
+struct udmon_path {
     struct udmon_net *net;
-    udmon_port_t *port; /* NULL if it is a link */
+    struct udmon_port *port; /* NULL if it is a link */
     uct_ep_h ep;
-    udmon_link_t *link;
+    struct udmon_link *link;
     void *owner;
     int failed; /* the transport says so: of no use any more */
     LIST_ENTRY(udmon_path) list;
-} udmon_path_t;
+};
 
 /* A datagram has come. */
-typedef void (*udmon_net_receive_t)(void *arg, const void *data, size_t length);
+typedef void (*udmon_net_receive_fn)(void *arg, const void *data, size_t length);
 /* The link of a path is broken; the path is to be closed. */
-typedef void (*udmon_net_broken_t)(void *arg, udmon_path_t *path);
+typedef void (*udmon_net_broken_fn)(void *arg, struct udmon_path *path);
 
-typedef struct udmon_net {
-    udmon_loop_t *loop;
+struct udmon_net {
+    struct udmon_loop *loop;
     ucs_async_context_t *async;
     uct_worker_h worker;
     LIST_HEAD(, udmon_port) ports;
     LIST_HEAD(, udmon_path) paths;
-    udmon_timer_t retry; /* for transports without events for room or arrival */
-    udmon_tls_t *tls;
-    udmon_net_receive_t receive;
-    udmon_net_broken_t broken;
+    struct udmon_timer retry; /* for transports without events for room or arrival */
+    struct udmon_tls *tls;
+    udmon_net_receive_fn receive;
+    udmon_net_broken_fn broken;
     void *arg;
     int blocked;                         /* a path waits for room */
     uint64_t received;                   /* datagrams */
@@ -64,47 +64,48 @@ typedef struct udmon_net {
     uint64_t armed_ns;                   /* asked for at this time; */
     unsigned pauses;                     /* not to be asked for that many times */
     uint64_t seen_received;              /* as it was when udmon_net_arm looked last */
-} udmon_net_t;
+};
 
 /* `tls` made the links that become paths. The caller owns it. */
-int udmon_net_open(udmon_net_t *net, udmon_loop_t *loop, udmon_tls_t *tls,
-                   udmon_net_receive_t receive, udmon_net_broken_t broken, void *arg);
-void udmon_net_close(udmon_net_t *net);
+int udmon_net_open(struct udmon_net *net, struct udmon_loop *loop, struct udmon_tls *tls,
+                   udmon_net_receive_fn receive, udmon_net_broken_fn broken, void *arg);
+void udmon_net_close(struct udmon_net *net);
 
 /*
  * The port of a transport on a device, opened if it is not. `device` NULL: the first one;
  * `gid_index` -1: the transport's choice. -ENODEV: UCT has no such thing here.
  */
-int udmon_net_port(udmon_net_t *net, const char *transport, const char *device, int gid_index,
-                   udmon_port_t **port_p);
+int udmon_net_port(struct udmon_net *net, const char *transport, const char *device, int gid_index,
+                   struct udmon_port **port_p);
 
 /* Its paths are closed before. */
-void udmon_port_close(udmon_port_t *port);
+void udmon_port_close(struct udmon_port *port);
 
 /* A UCT status as a negative errno. */
 int udmon_net_errno(ucs_status_t status);
 
 /* Write struct udmon_address; returns its length, or -EMSGSIZE. */
-int udmon_port_address(udmon_port_t *port, void *buffer, size_t size);
+int udmon_port_address(struct udmon_port *port, void *buffer, size_t size);
 
 /* -EINVAL: malformed address; -ENETUNREACH: no way there from this port. */
-int udmon_path_open(udmon_port_t *port, const void *address, size_t length, udmon_path_t **path_p);
+int udmon_path_open(struct udmon_port *port, const void *address, size_t length,
+                    struct udmon_path **path_p);
 /* Makes a path from a link, and takes over the link. */
-int udmon_path_of_link(udmon_net_t *net, udmon_link_t *link, udmon_path_t **path_p);
-void udmon_path_close(udmon_path_t *path);
+int udmon_path_of_link(struct udmon_net *net, struct udmon_link *link, struct udmon_path **path_p);
+void udmon_path_close(struct udmon_path *path);
 /* Largest datagram. */
-size_t udmon_path_mtu(const udmon_path_t *path);
+size_t udmon_path_mtu(const struct udmon_path *path);
 
 /* 0; -EAGAIN: no room now, `pack` was not called; -EIO: the path has failed. */
-int udmon_path_send(udmon_path_t *path, size_t size, udmon_pack_t pack, void *arg);
+int udmon_path_send(struct udmon_path *path, size_t size, udmon_pack_fn pack, void *arg);
 
 /* Handle completions and datagrams; returns how many. */
-unsigned udmon_net_progress(udmon_net_t *net);
+unsigned udmon_net_progress(struct udmon_net *net);
 
 /* Gives sent datagrams a short time to leave. Only this function waits, and only before closing. */
-void udmon_net_drain(udmon_net_t *net);
+void udmon_net_drain(struct udmon_net *net);
 
 /* Prepare to sleep. Returns 0 if news will wake us, 1 if there is something to do already. */
-int udmon_net_arm(udmon_net_t *net);
+int udmon_net_arm(struct udmon_net *net);
 
 #endif

@@ -10,7 +10,7 @@
 
 static ucs_status_t net_received(void *arg, void *data, size_t length, unsigned flags)
 {
-    udmon_port_t *port = arg;
+    struct udmon_port *port = arg;
 
     (void)flags;
     ++port->net->received;
@@ -21,8 +21,8 @@ static ucs_status_t net_received(void *arg, void *data, size_t length, unsigned 
 /* The transport has lost a peer. */
 static ucs_status_t net_path_failed(void *arg, uct_ep_h ep, ucs_status_t status)
 {
-    udmon_port_t *port = arg;
-    udmon_path_t *path;
+    struct udmon_port *port = arg;
+    struct udmon_path *path;
 
     LIST_FOREACH(path, &port->net->paths, list) {
         if (path->ep == ep) {
@@ -33,7 +33,7 @@ static ucs_status_t net_path_failed(void *arg, uct_ep_h ep, ucs_status_t status)
     return UCS_OK;
 }
 
-static int port_setup(udmon_port_t *port)
+static int port_setup(struct udmon_port *port)
 {
     uct_iface_attr_t *attr = &port->attr;
     ucs_status_t status;
@@ -69,7 +69,7 @@ static int port_setup(udmon_port_t *port)
     return 0;
 }
 
-static int port_open_iface(udmon_port_t *port)
+static int port_open_iface(struct udmon_port *port)
 {
     uct_iface_params_t params = {
         .field_mask = UCT_IFACE_PARAM_FIELD_OPEN_MODE | UCT_IFACE_PARAM_FIELD_DEVICE |
@@ -102,7 +102,7 @@ static int port_open_iface(udmon_port_t *port)
 }
 
 /* Whether the memory domain has the port that is wanted; completes its device name. */
-static int port_find_device(udmon_port_t *port)
+static int port_find_device(struct udmon_port *port)
 {
     uct_tl_resource_desc_t *resources;
     unsigned i, count;
@@ -123,7 +123,7 @@ static int port_find_device(udmon_port_t *port)
 }
 
 /* UCT lists a domain's transports only after opening the domain. */
-static int port_open_md(udmon_port_t *port, uct_component_h component, const char *md_name)
+static int port_open_md(struct udmon_port *port, uct_component_h component, const char *md_name)
 {
     uct_md_config_t *config;
     ucs_status_t status;
@@ -152,7 +152,7 @@ static const char *net_component_of(const char *transport)
     return !strcmp(transport, "ud_mon") ? "ib_ud_mon" : transport;
 }
 
-static int port_search_component(udmon_port_t *port, uct_component_h component)
+static int port_search_component(struct udmon_port *port, uct_component_h component)
 {
     uct_component_attr_t attr = {.field_mask = UCT_COMPONENT_ATTR_FIELD_NAME |
                                                UCT_COMPONENT_ATTR_FIELD_MD_RESOURCE_COUNT};
@@ -176,7 +176,7 @@ static int port_search_component(udmon_port_t *port, uct_component_h component)
     return found;
 }
 
-static int port_search(udmon_port_t *port)
+static int port_search(struct udmon_port *port)
 {
     uct_component_h *components;
     unsigned i, count;
@@ -192,10 +192,10 @@ static int port_search(udmon_port_t *port)
     return found ? 0 : -ENODEV;
 }
 
-static int port_open(udmon_net_t *net, const char *transport, const char *device, int gid_index,
-                     udmon_port_t **port_p)
+static int port_open(struct udmon_net *net, const char *transport, const char *device,
+                     int gid_index, struct udmon_port **port_p)
 {
-    udmon_port_t *port;
+    struct udmon_port *port;
     int ret;
 
     port = calloc(1, sizeof(*port));
@@ -232,10 +232,10 @@ err_free:
     return ret;
 }
 
-int udmon_net_port(udmon_net_t *net, const char *transport, const char *device, int gid_index,
-                   udmon_port_t **port_p)
+int udmon_net_port(struct udmon_net *net, const char *transport, const char *device, int gid_index,
+                   struct udmon_port **port_p)
 {
-    udmon_port_t *port;
+    struct udmon_port *port;
 
     LIST_FOREACH(port, &net->ports, list) {
         if (!strcmp(port->transport, transport) && (port->gid_index == gid_index) &&
@@ -247,10 +247,10 @@ int udmon_net_port(udmon_net_t *net, const char *transport, const char *device, 
     return port_open(net, transport, device, gid_index, port_p);
 }
 
-int udmon_port_address(udmon_port_t *port, void *buffer, size_t size)
+int udmon_port_address(struct udmon_port *port, void *buffer, size_t size)
 {
     size_t device_length = port->attr.device_addr_len, iface_length = port->attr.iface_addr_len;
-    udmon_address_t *address = buffer;
+    struct udmon_address *address = buffer;
 
     if (((sizeof(*address) + device_length + iface_length) > size) || (device_length > UINT8_MAX) ||
         (iface_length > UINT8_MAX)) {
@@ -270,7 +270,7 @@ int udmon_port_address(udmon_port_t *port, void *buffer, size_t size)
     return sizeof(*address) + device_length + iface_length;
 }
 
-void udmon_port_close(udmon_port_t *port)
+void udmon_port_close(struct udmon_port *port)
 {
     if (port->source.fd >= 0) {
         udmon_loop_delete(port->net->loop, &port->source);

@@ -13,48 +13,50 @@
 #include <sys/socket.h>
 
 /* Where a request came from, or a response. */
-typedef struct udmon_rpc_place {
+struct udmon_rpc_place {
     struct sockaddr_storage local;
     struct sockaddr_storage remote;
-    char device[80];    /* of UCT, as "rxe0:1"; "" for a link */
-    int gid_index;      /* of the local address on the RDMA device, or -1 */
-    udmon_link_t *link; /* the link of the request, or NULL for RDMA CM */
-} udmon_rpc_place_t;
+    char device[80];         /* of UCT, as "rxe0:1"; "" for a link */
+    int gid_index;           /* of the local address on the RDMA device, or -1 */
+    struct udmon_link *link; /* the link of the request, or NULL for RDMA CM */
+};
 
 /*
  * Answers a request: writes the response and returns its length; 0: no response. A function that
  * keeps place->link gives the link a new owner (udmon_link_give).
  */
-typedef size_t (*udmon_rpc_serve_t)(void *arg, const udmon_rpc_place_t *place, const void *request,
-                                    size_t length, void *response, size_t size);
+typedef size_t (*udmon_rpc_serve_fn)(void *arg, const struct udmon_rpc_place *place,
+                                     const void *request, size_t length, void *response,
+                                     size_t size);
 
-typedef struct udmon_rpc_listener udmon_rpc_listener_t;
+struct udmon_rpc_listener;
 
-typedef struct udmon_rpc_ops {
+struct udmon_rpc_ops {
     /* NULL: this build does not have it. `tls` is not used for RDMA CM. */
-    int (*listen)(udmon_loop_t *loop, udmon_tls_t *tls, const struct sockaddr *addr,
-                  udmon_rpc_serve_t serve, void *arg, udmon_rpc_listener_t **listener_p);
-    int (*port)(const udmon_rpc_listener_t *listener);
-    void (*close)(udmon_rpc_listener_t *listener);
-} udmon_rpc_ops_t;
+    int (*listen)(struct udmon_loop *loop, struct udmon_tls *tls, const struct sockaddr *addr,
+                  udmon_rpc_serve_fn serve, void *arg, struct udmon_rpc_listener **listener_p);
+    int (*port)(const struct udmon_rpc_listener *listener);
+    void (*close)(struct udmon_rpc_listener *listener);
+};
 
-extern const udmon_rpc_ops_t udmon_rpc_tcp;
-extern const udmon_rpc_ops_t udmon_rpc_cm;
+extern const struct udmon_rpc_ops udmon_rpc_tcp;
+extern const struct udmon_rpc_ops udmon_rpc_cm;
 
 /* A request over RDMA CM in progress. */
-typedef struct udmon_cm_request udmon_cm_call_t;
+struct udmon_cm_request;
 
 /* The answer, or a negative errno in `length`. The call is over. */
-typedef void (*udmon_rpc_done_t)(void *arg, const udmon_rpc_place_t *place, const void *response,
-                                 long length);
+typedef void (*udmon_rpc_done_fn)(void *arg, const struct udmon_rpc_place *place,
+                                  const void *response, long length);
 
 /*
  * From `source` (NULL: by routing) to `addr`. `done` is called later, never from within. -ENODEV:
  * this host has no RDMA.
  */
-int udmon_cm_call(udmon_loop_t *loop, const struct sockaddr *source, const struct sockaddr *addr,
-                  const void *request, size_t length, unsigned timeout_ms, udmon_rpc_done_t done,
-                  void *arg, udmon_cm_call_t **call_p);
-void udmon_cm_cancel(udmon_cm_call_t *call);
+int udmon_cm_call(struct udmon_loop *loop, const struct sockaddr *source,
+                  const struct sockaddr *addr, const void *request, size_t length,
+                  unsigned timeout_ms, udmon_rpc_done_fn done, void *arg,
+                  struct udmon_cm_request **call_p);
+void udmon_cm_cancel(struct udmon_cm_request *call);
 
 #endif

@@ -21,7 +21,7 @@
 
 enum { CM_GID_MAX = 256, CM_UNUSED_QPN = 1 };
 
-static int cm_channel_open(udmon_loop_t *loop, udmon_source_t *source,
+static int cm_channel_open(struct udmon_loop *loop, struct udmon_source *source,
                            struct rdma_event_channel **channel_p)
 {
     struct rdma_event_channel *channel = rdma_create_event_channel();
@@ -72,7 +72,7 @@ static int cm_gid_index(struct rdma_cm_id *id, const struct sockaddr *local)
     return best; /* -1 on InfiniBand, whose addresses are not made of IP addresses */
 }
 
-static void cm_place(struct rdma_cm_id *id, udmon_rpc_place_t *place)
+static void cm_place(struct rdma_cm_id *id, struct udmon_rpc_place *place)
 {
     const struct sockaddr *local = rdma_get_local_addr(id), *remote = rdma_get_peer_addr(id);
 
@@ -88,19 +88,19 @@ static void cm_place(struct rdma_cm_id *id, udmon_rpc_place_t *place)
 }
 
 struct udmon_rpc_listener {
-    udmon_loop_t *loop;
-    udmon_source_t source;
+    struct udmon_loop *loop;
+    struct udmon_source source;
     struct rdma_event_channel *channel;
     struct rdma_cm_id *id;
-    udmon_rpc_serve_t serve;
+    udmon_rpc_serve_fn serve;
     void *arg;
 };
 
-static void cm_answer(udmon_rpc_listener_t *listener, struct rdma_cm_event *event)
+static void cm_answer(struct udmon_rpc_listener *listener, struct rdma_cm_event *event)
 {
     uint8_t response[UDMON_CM_RESPONSE_MAX];
     struct rdma_conn_param param = {.private_data = response, .qp_num = CM_UNUSED_QPN};
-    udmon_rpc_place_t place;
+    struct udmon_rpc_place place;
     size_t length = 0;
 
     if ((event->param.ud.private_data != NULL) && (event->id->verbs != NULL)) {
@@ -114,9 +114,9 @@ static void cm_answer(udmon_rpc_listener_t *listener, struct rdma_cm_event *even
     }
 }
 
-static void cm_listener_ready(udmon_source_t *source, uint32_t events)
+static void cm_listener_ready(struct udmon_source *source, uint32_t events)
 {
-    udmon_rpc_listener_t *listener = source->arg;
+    struct udmon_rpc_listener *listener = source->arg;
     struct rdma_cm_event *event;
     struct rdma_cm_id *id;
 
@@ -136,7 +136,7 @@ static void cm_listener_ready(udmon_source_t *source, uint32_t events)
     }
 }
 
-static int cm_listen_id(udmon_rpc_listener_t *listener, const struct sockaddr *addr)
+static int cm_listen_id(struct udmon_rpc_listener *listener, const struct sockaddr *addr)
 {
     char text[80];
     int ret;
@@ -156,10 +156,10 @@ static int cm_listen_id(udmon_rpc_listener_t *listener, const struct sockaddr *a
     return 0;
 }
 
-static int cm_listen(udmon_loop_t *loop, udmon_tls_t *tls, const struct sockaddr *addr,
-                     udmon_rpc_serve_t serve, void *arg, udmon_rpc_listener_t **listener_p)
+static int cm_listen(struct udmon_loop *loop, struct udmon_tls *tls, const struct sockaddr *addr,
+                     udmon_rpc_serve_fn serve, void *arg, struct udmon_rpc_listener **listener_p)
 {
-    udmon_rpc_listener_t *listener;
+    struct udmon_rpc_listener *listener;
     int ret;
 
     (void)tls;
@@ -192,12 +192,12 @@ err_free:
     return ret;
 }
 
-static int cm_port(const udmon_rpc_listener_t *listener)
+static int cm_port(const struct udmon_rpc_listener *listener)
 {
     return ntohs(rdma_get_src_port(listener->id));
 }
 
-static void cm_close(udmon_rpc_listener_t *listener)
+static void cm_close(struct udmon_rpc_listener *listener)
 {
     udmon_loop_delete(listener->loop, &listener->source);
     rdma_destroy_id(listener->id);
@@ -206,19 +206,19 @@ static void cm_close(udmon_rpc_listener_t *listener)
 }
 
 struct udmon_cm_request {
-    udmon_loop_t *loop;
-    udmon_source_t source;
-    udmon_timer_t timeout;
+    struct udmon_loop *loop;
+    struct udmon_source source;
+    struct udmon_timer timeout;
     struct rdma_event_channel *channel;
     struct rdma_cm_id *id;
-    udmon_rpc_done_t done;
+    udmon_rpc_done_fn done;
     void *arg;
     unsigned timeout_ms;
     uint8_t request[UDMON_CM_REQUEST_MAX];
     size_t length;
 };
 
-void udmon_cm_cancel(udmon_cm_call_t *call)
+void udmon_cm_cancel(struct udmon_cm_request *call)
 {
     udmon_timer_cancel(&call->timeout);
     udmon_loop_delete(call->loop, &call->source);
@@ -227,12 +227,12 @@ void udmon_cm_cancel(udmon_cm_call_t *call)
     free(call);
 }
 
-static void cm_finish(udmon_cm_call_t *call, const void *bytes, long length)
+static void cm_finish(struct udmon_cm_request *call, const void *bytes, long length)
 {
     uint8_t response[UDMON_RPC_MAX];
-    udmon_rpc_done_t done = call->done;
+    udmon_rpc_done_fn done = call->done;
     void *arg = call->arg;
-    udmon_rpc_place_t place;
+    struct udmon_rpc_place place;
 
     cm_place(call->id, &place);
     if (length > (long)sizeof(response)) {
@@ -245,13 +245,13 @@ static void cm_finish(udmon_cm_call_t *call, const void *bytes, long length)
     done(arg, &place, response, length);
 }
 
-static void cm_timeout(udmon_timer_t *timer)
+static void cm_timeout(struct udmon_timer *timer)
 {
     cm_finish(timer->arg, NULL, -ETIMEDOUT);
 }
 
 /* Address found, then route, then the request itself. Returns a negative errno if it ends here. */
-static int cm_step(udmon_cm_call_t *call, enum rdma_cm_event_type event, int status)
+static int cm_step(struct udmon_cm_request *call, enum rdma_cm_event_type event, int status)
 {
     struct rdma_conn_param param = {
         .private_data = call->request,
@@ -277,9 +277,9 @@ static int cm_step(udmon_cm_call_t *call, enum rdma_cm_event_type event, int sta
     }
 }
 
-static void cm_call_ready(udmon_source_t *source, uint32_t events)
+static void cm_call_ready(struct udmon_source *source, uint32_t events)
 {
-    udmon_cm_call_t *call = source->arg;
+    struct udmon_cm_request *call = source->arg;
     struct rdma_cm_event *event;
     uint8_t bytes[UDMON_RPC_MAX];
     size_t length;
@@ -304,11 +304,12 @@ static void cm_call_ready(udmon_source_t *source, uint32_t events)
     }
 }
 
-int udmon_cm_call(udmon_loop_t *loop, const struct sockaddr *source, const struct sockaddr *addr,
-                  const void *request, size_t length, unsigned timeout_ms, udmon_rpc_done_t done,
-                  void *arg, udmon_cm_call_t **call_p)
+int udmon_cm_call(struct udmon_loop *loop, const struct sockaddr *source,
+                  const struct sockaddr *addr, const void *request, size_t length,
+                  unsigned timeout_ms, udmon_rpc_done_fn done, void *arg,
+                  struct udmon_cm_request **call_p)
 {
-    udmon_cm_call_t *call;
+    struct udmon_cm_request *call;
     int ret;
 
     if (length > UDMON_CM_REQUEST_MAX) {
@@ -355,7 +356,7 @@ err_free:
     return ret;
 }
 
-const udmon_rpc_ops_t udmon_rpc_cm = {
+const struct udmon_rpc_ops udmon_rpc_cm = {
     .listen = cm_listen,
     .port = cm_port,
     .close = cm_close,
@@ -363,11 +364,12 @@ const udmon_rpc_ops_t udmon_rpc_cm = {
 
 #else /* no librdmacm: this host has no RDMA */
 
-const udmon_rpc_ops_t udmon_rpc_cm = {.listen = NULL};
+const struct udmon_rpc_ops udmon_rpc_cm = {.listen = NULL};
 
-int udmon_cm_call(udmon_loop_t *loop, const struct sockaddr *source, const struct sockaddr *addr,
-                  const void *request, size_t length, unsigned timeout_ms, udmon_rpc_done_t done,
-                  void *arg, udmon_cm_call_t **call_p)
+int udmon_cm_call(struct udmon_loop *loop, const struct sockaddr *source,
+                  const struct sockaddr *addr, const void *request, size_t length,
+                  unsigned timeout_ms, udmon_rpc_done_fn done, void *arg,
+                  struct udmon_cm_request **call_p)
 {
     (void)loop;
     (void)source;
@@ -381,7 +383,7 @@ int udmon_cm_call(udmon_loop_t *loop, const struct sockaddr *source, const struc
     return -ENODEV;
 }
 
-void udmon_cm_cancel(udmon_cm_call_t *call)
+void udmon_cm_cancel(struct udmon_cm_request *call)
 {
     (void)call;
 }

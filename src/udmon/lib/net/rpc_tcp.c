@@ -25,26 +25,26 @@ enum {
     LISTEN_BACKLOG = 4096
 };
 
-typedef struct tcp_served {
+struct tcp_served {
     TAILQ_ENTRY(tcp_served) list;
     struct udmon_rpc_listener *listener;
-    udmon_link_t *link;
-    udmon_timer_t timeout;
-} tcp_served_t;
+    struct udmon_link *link;
+    struct udmon_timer timeout;
+};
 
 struct udmon_rpc_listener {
-    udmon_loop_t *loop;
-    udmon_tls_t *tls;
-    udmon_source_t source;
-    udmon_timer_t pause;
-    udmon_rpc_serve_t serve;
+    struct udmon_loop *loop;
+    struct udmon_tls *tls;
+    struct udmon_source source;
+    struct udmon_timer pause;
+    udmon_rpc_serve_fn serve;
     void *arg;
     TAILQ_HEAD(, tcp_served) served; /* oldest first */
     unsigned count;
 };
 
 /* The link is closed or has another owner. */
-static void served_forget(tcp_served_t *served)
+static void served_forget(struct tcp_served *served)
 {
     udmon_timer_cancel(&served->timeout);
     TAILQ_REMOVE(&served->listener->served, served, list);
@@ -52,21 +52,21 @@ static void served_forget(tcp_served_t *served)
     free(served);
 }
 
-static void served_close(tcp_served_t *served)
+static void served_close(struct tcp_served *served)
 {
     udmon_link_close(served->link);
     served_forget(served);
 }
 
-static void served_timeout(udmon_timer_t *timer)
+static void served_timeout(struct udmon_timer *timer)
 {
     served_close(timer->arg);
 }
 
 static void served_failed(void *arg, int error)
 {
-    static udmon_log_limit_t limit;
-    tcp_served_t *served = arg;
+    static struct udmon_log_limit limit;
+    struct tcp_served *served = arg;
     char text[80];
 
     if (error == -EACCES) {
@@ -81,9 +81,9 @@ static void served_failed(void *arg, int error)
 static void served_received(void *arg, const void *data, size_t length)
 {
     uint8_t response[UDMON_RPC_MAX];
-    tcp_served_t *served = arg;
-    udmon_link_t *link = served->link;
-    udmon_rpc_place_t place = {
+    struct tcp_served *served = arg;
+    struct udmon_link *link = served->link;
+    struct udmon_rpc_place place = {
         .local = link->local,
         .remote = link->remote,
         .gid_index = -1,
@@ -109,7 +109,8 @@ static void served_received(void *arg, const void *data, size_t length)
     }
 }
 
-static const udmon_link_ops_t served_ops = {.received = served_received, .failed = served_failed};
+static const struct udmon_link_ops served_ops = {.received = served_received,
+                                                 .failed = served_failed};
 
 /* Whether the client has gone while it waited in the backlog; then a handshake would be useless. */
 static int socket_is_left(int fd)
@@ -119,9 +120,9 @@ static int socket_is_left(int fd)
     return poll(&wait, 1, 0) > 0;
 }
 
-static void listener_serve(udmon_rpc_listener_t *listener, int fd)
+static void listener_serve(struct udmon_rpc_listener *listener, int fd)
 {
-    tcp_served_t *served = socket_is_left(fd) ? NULL : calloc(1, sizeof(*served));
+    struct tcp_served *served = socket_is_left(fd) ? NULL : calloc(1, sizeof(*served));
 
     if (served == NULL) {
         close(fd);
@@ -140,23 +141,23 @@ static void listener_serve(udmon_rpc_listener_t *listener, int fd)
     ++listener->count;
 }
 
-static void listener_resume(udmon_timer_t *timer)
+static void listener_resume(struct udmon_timer *timer)
 {
-    udmon_rpc_listener_t *listener = timer->arg;
+    struct udmon_rpc_listener *listener = timer->arg;
 
     udmon_loop_modify(listener->loop, &listener->source, EPOLLIN);
 }
 
-static void listener_pause(udmon_rpc_listener_t *listener)
+static void listener_pause(struct udmon_rpc_listener *listener)
 {
     udmon_loop_modify(listener->loop, &listener->source, 0);
     udmon_timer_set(listener->loop, &listener->pause, PAUSE_MS);
 }
 
 /* Whether another connection may be accepted, if necessary after closing an old connection. */
-static int listener_make_room(udmon_rpc_listener_t *listener)
+static int listener_make_room(struct udmon_rpc_listener *listener)
 {
-    tcp_served_t *oldest = TAILQ_FIRST(&listener->served);
+    struct tcp_served *oldest = TAILQ_FIRST(&listener->served);
     const uint64_t least_ns = (SERVE_MS - SERVE_LEAST_MS) * UINT64_C(1000000);
 
     if (listener->count < SERVED_MAX) {
@@ -170,9 +171,9 @@ static int listener_make_room(udmon_rpc_listener_t *listener)
 }
 
 /* Whether to go on accepting. */
-static int listener_failed(udmon_rpc_listener_t *listener)
+static int listener_failed(struct udmon_rpc_listener *listener)
 {
-    static udmon_log_limit_t limit;
+    static struct udmon_log_limit limit;
 
     if ((errno == EMFILE) || (errno == ENFILE) || (errno == ENOBUFS) || (errno == ENOMEM)) {
         udmon_warn_limited(&limit,
@@ -189,9 +190,9 @@ static int listener_failed(udmon_rpc_listener_t *listener)
     return (errno == ECONNABORTED) || (errno == EINTR);
 }
 
-static void listener_ready(udmon_source_t *source, uint32_t events)
+static void listener_ready(struct udmon_source *source, uint32_t events)
 {
-    udmon_rpc_listener_t *listener = source->arg;
+    struct udmon_rpc_listener *listener = source->arg;
     int i, fd;
 
     (void)events;
@@ -238,10 +239,10 @@ static int listener_socket(const struct sockaddr *addr, int *fd_p)
     return 0;
 }
 
-static int tcp_listen(udmon_loop_t *loop, udmon_tls_t *tls, const struct sockaddr *addr,
-                      udmon_rpc_serve_t serve, void *arg, udmon_rpc_listener_t **listener_p)
+static int tcp_listen(struct udmon_loop *loop, struct udmon_tls *tls, const struct sockaddr *addr,
+                      udmon_rpc_serve_fn serve, void *arg, struct udmon_rpc_listener **listener_p)
 {
-    udmon_rpc_listener_t *listener;
+    struct udmon_rpc_listener *listener;
     int ret;
 
     listener = calloc(1, sizeof(*listener));
@@ -274,7 +275,7 @@ err_free:
     return ret;
 }
 
-static int tcp_port(const udmon_rpc_listener_t *listener)
+static int tcp_port(const struct udmon_rpc_listener *listener)
 {
     struct sockaddr_storage addr;
     socklen_t length = sizeof(addr);
@@ -285,7 +286,7 @@ static int tcp_port(const udmon_rpc_listener_t *listener)
     return udmon_sockaddr_port((struct sockaddr *)&addr);
 }
 
-static void tcp_close(udmon_rpc_listener_t *listener)
+static void tcp_close(struct udmon_rpc_listener *listener)
 {
     while (!TAILQ_EMPTY(&listener->served)) {
         served_close(TAILQ_FIRST(&listener->served));
@@ -296,7 +297,7 @@ static void tcp_close(udmon_rpc_listener_t *listener)
     free(listener);
 }
 
-const udmon_rpc_ops_t udmon_rpc_tcp = {
+const struct udmon_rpc_ops udmon_rpc_tcp = {
     .listen = tcp_listen,
     .port = tcp_port,
     .close = tcp_close,

@@ -19,7 +19,7 @@ static const unsigned char psk_cipher[2] = {0x13, 0x01}; /* TLS_AES_128_GCM_SHA2
 /* The object that TLS uses as a session to resume: the key, and the cipher for the key. */
 static SSL_SESSION *psk_session(SSL *ssl)
 {
-    const udmon_tls_t *tls = SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl));
+    const struct udmon_tls *tls = SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl));
     const SSL_CIPHER *cipher = SSL_CIPHER_find(ssl, psk_cipher);
     SSL_SESSION *session = SSL_SESSION_new();
 
@@ -56,7 +56,7 @@ static int psk_use(SSL *ssl, const EVP_MD *digest, const unsigned char **identit
     return *session_p != NULL;
 }
 
-static void tls_use_key(const udmon_tls_t *tls, SSL_CTX *context)
+static void tls_use_key(const struct udmon_tls *tls, SSL_CTX *context)
 {
     if (tls->server) {
         SSL_CTX_set_psk_find_session_callback(context, psk_find);
@@ -78,13 +78,13 @@ static int tls_file_error(const char *what, const char *path)
 }
 
 /* Records the state of the files; returns whether a file has changed. */
-static int tls_files_changed(udmon_tls_t *tls)
+static int tls_files_changed(struct udmon_tls *tls)
 {
     struct stat status;
     int i, changed = 0;
 
     for (i = 0; i < TLS_FILES; ++i) {
-        udmon_tls_file_t *file = &tls->files[i];
+        struct udmon_tls_file *file = &tls->files[i];
         if ((stat(file->path, &status) == 0) &&
             ((file->inode != status.st_ino) || (file->changed.tv_sec != status.st_mtim.tv_sec) ||
              (file->changed.tv_nsec != status.st_mtim.tv_nsec))) {
@@ -96,7 +96,7 @@ static int tls_files_changed(udmon_tls_t *tls)
     return changed;
 }
 
-static int tls_use_certificates(const udmon_tls_t *tls, SSL_CTX *context)
+static int tls_use_certificates(const struct udmon_tls *tls, SSL_CTX *context)
 {
     const char *ca = tls->files[TLS_CA].path, *certificate = tls->files[TLS_CERTIFICATE].path;
     const char *key = tls->files[TLS_KEY].path;
@@ -120,7 +120,7 @@ static int tls_use_certificates(const udmon_tls_t *tls, SSL_CTX *context)
     return 0;
 }
 
-int udmon_tls_expect(const udmon_tls_t *tls, SSL *ssl, const char *host)
+int udmon_tls_expect(const struct udmon_tls *tls, SSL *ssl, const char *host)
 {
     return (!tls->certificates || X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), host) ||
             SSL_set1_host(ssl, host)) ?
@@ -133,7 +133,7 @@ int udmon_tls_is_alert(unsigned long error)
     return (ERR_GET_LIB(error) == ERR_LIB_SSL) && (ERR_GET_REASON(error) > SSL_AD_REASON_OFFSET);
 }
 
-void udmon_tls_problem(const udmon_tls_t *tls, const SSL *ssl, char *text, size_t size)
+void udmon_tls_problem(const struct udmon_tls *tls, const SSL *ssl, char *text, size_t size)
 {
     unsigned long error = ERR_peek_last_error();
     const char *reason = ERR_reason_error_string(error);
@@ -157,7 +157,7 @@ void udmon_tls_problem(const udmon_tls_t *tls, const SSL *ssl, char *text, size_
     }
 }
 
-static int tls_context(udmon_tls_t *tls, SSL_CTX **context_p)
+static int tls_context(struct udmon_tls *tls, SSL_CTX **context_p)
 {
     SSL_CTX *context = SSL_CTX_new(tls->server ? TLS_server_method() : TLS_client_method());
     int ret = 0;
@@ -187,7 +187,7 @@ static int tls_context(udmon_tls_t *tls, SSL_CTX **context_p)
     return 0;
 }
 
-static int tls_name_files(udmon_tls_t *tls, const udmon_options_t *options)
+static int tls_name_files(struct udmon_tls *tls, const struct udmon_options *options)
 {
     tls->certificates = 1;
     tls->files[TLS_CA].path = strdup(options->ca_file);
@@ -201,8 +201,8 @@ static int tls_name_files(udmon_tls_t *tls, const udmon_options_t *options)
     return 0;
 }
 
-int udmon_tls_open(udmon_tls_t *tls, const udmon_secret_t *secret, const udmon_options_t *options,
-                   int server)
+int udmon_tls_open(struct udmon_tls *tls, const struct udmon_secret *secret,
+                   const struct udmon_options *options, int server)
 {
     int ret;
 
@@ -224,7 +224,7 @@ int udmon_tls_open(udmon_tls_t *tls, const udmon_secret_t *secret, const udmon_o
     return ret;
 }
 
-void udmon_tls_refresh(udmon_tls_t *tls)
+void udmon_tls_refresh(struct udmon_tls *tls)
 {
     SSL_CTX *context;
 
@@ -240,7 +240,7 @@ void udmon_tls_refresh(udmon_tls_t *tls)
     udmon_info("certificates have changed and were read anew");
 }
 
-void udmon_tls_close(udmon_tls_t *tls)
+void udmon_tls_close(struct udmon_tls *tls)
 {
     int i;
 
