@@ -22,10 +22,14 @@ struct cm_options {
     int num_files;
 };
 
-/* Reads the command line. A mistake ends the program with CM_EXIT_USAGE, --help with CM_EXIT_OK. */
+/**
+ * Reads the command line. A mistake ends the program with CM_EXIT_USAGE, --help with CM_EXIT_OK.
+ */
 void cm_options_read(struct cm_options *options, int argc, char **argv);
 
-/* Reads a time such as 100ms, 1.5s, 20us. Without a unit: seconds. Returns false for other text. */
+/**
+ * Reads a time such as 100ms, 1.5s, 20us. Without a unit: seconds. Returns false for other text.
+ */
 bool cm_parse_time(const char *text, uint64_t *ns_p);
 
 #endif

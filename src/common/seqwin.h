@@ -30,13 +30,13 @@ struct seqwin {
     uint64_t stale;
 };
 
-/* Expect `next`; nothing before it counts, neither as seen nor as lost. */
+/** Expect `next`; nothing before it counts, neither as seen nor as lost. */
 void seqwin_init(struct seqwin *win, uint64_t next);
 
-/* Note the arrival of `seq`. `*gap_p` is how many numbers just became lost (0 unless NEW). */
+/** Note the arrival of `seq`. `*gap_p` is how many numbers just became lost (0 unless NEW). */
 enum seqwin_verdict seqwin_arrive(struct seqwin *win, uint64_t seq, uint64_t *gap_p);
 
-/*
+/**
  * The sender reports that it has sent every number before `next`. Missing numbers at the end are
  * now lost. Returns how many numbers have just become lost.
  */

@@ -44,7 +44,7 @@ static inline ssize_t gfi_recv_buf_locked(struct gfi_ep *ep, bool tagged, void *
     return ret;
 }
 
-/* All sends that are not short or not simple */
+/** All sends that are not short or not simple */
 static __attribute__((noinline, unused)) ssize_t
 gfi_send_buf_slow(struct gfi_ep *ep, const void *buf, size_t len, void *desc, fi_addr_t dest,
                   bool tagged, uint64_t tag, uint64_t data, void *context, uint64_t flags)
@@ -64,7 +64,7 @@ gfi_send_buf_slow(struct gfi_ep *ep, const void *buf, size_t len, void *desc, fi
     return gfi_send(&send);
 }
 
-/* Locked. @return 0, or -FI_EAGAIN: the fast path does not apply, use the slow path */
+/** Locked. @return 0, or -FI_EAGAIN: the fast path does not apply, use the slow path */
 static inline ssize_t gfi_send_fast(struct gfi_ep *ep, const void *buf, size_t len, fi_addr_t dest,
                                     bool tagged, uint64_t tag, uint64_t data, void *context,
                                     uint64_t flags)

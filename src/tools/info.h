@@ -42,14 +42,14 @@ struct info {
     char **others; /* files that are not libglex's */
 };
 
-/* Both return false, with a message, where not all could be found out. */
+/** Both return false, with a message, where not all could be found out. */
 bool info_collect_devices(struct info *info);
 bool info_collect_fabric(struct info *info, bool clean);
 
 /* Looks once at the fabric that GLEX_FABRIC names. */
 typedef bool (*info_look_fn)(const struct info_options *options);
 
-/* Visits every fabric of this user, as root of all users. Returns false, with a message, if a
+/** Visits every fabric of this user, as root of all users. Returns false, with a message, if a
  * fabric could not be visited. */
 bool info_all(const struct info_options *options, info_look_fn look);
 
@@ -59,16 +59,16 @@ void info_free(struct info *info);
 void info_print(const struct info *info, const struct info_options *options);
 void info_print_json(const struct info *info, const struct info_options *options);
 
-/* Prints the functions of the vendor's interface that this NIC supports. */
+/** Prints the functions of the vendor's interface that this NIC supports. */
 void info_print_api(void);
 
 const char *info_type_name(enum glex_ep_type type);
 const char *info_state_name(enum glex_inspect_state state);
 
-/* The name of an owner's command, without characters that would disturb a terminal. */
+/** The name of an owner's command, without characters that would disturb a terminal. */
 void info_command(const struct glex_inspect_ep *ep, char command[17]);
 
-/* Seconds since the endpoint was made, by this machine's clock. */
+/** Seconds since the endpoint was made, by this machine's clock. */
 double info_age(const struct glex_inspect_ep *ep);
 
 #endif

@@ -141,7 +141,7 @@ struct perf_report {
     struct perf_result *results;
 };
 
-/* perf_options.c: the exit status where there is nothing more to do, or -1. */
+/** perf_options.c: the exit status where there is nothing more to do, or -1. */
 int perf_parse_options(int argc, char **argv, struct perf_options *options);
 
 /* Set by a signal: end in order. */
@@ -149,13 +149,13 @@ extern volatile sig_atomic_t perf_interrupted;
 
 double perf_now(void);
 
-/* perf_cpu.c: pins this process to a core; with -1 the process stays unpinned. */
+/** perf_cpu.c: pins this process to a core; with -1 the process stays unpinned. */
 void perf_pin(int cpu);
 
-/* Returns two different allowed cores; the second is -1 if only one core is allowed. */
+/** Returns two different allowed cores; the second is -1 if only one core is allowed. */
 bool perf_choose_cpus(int cpus[2]);
 
-/* perf_session.c: functions that can fail return false, with a message. */
+/** perf_session.c: functions that can fail return false, with a message. */
 bool perf_session_open(struct perf_session *s, const struct perf_options *options,
                        enum perf_side side);
 void perf_session_close(struct perf_session *s);
@@ -175,18 +175,18 @@ bool perf_send(struct perf_session *s, void *data, uint32_t len);
 bool perf_wait_mp(struct perf_session *s, void **data_p, uint32_t *len_p);
 bool perf_wait_event(struct perf_session *s, glex_event_t **event_p);
 
-/* Called after a poll that found nothing. False: give up; a message was printed. */
+/** Called after a poll that found nothing. False: give up; a message was printed. */
 static inline bool perf_wait_more(struct perf_session *s, struct perf_wait *wait)
 {
     return ((++wait->polls & 0x3fff) != 0 && !s->yield) || perf_wait_slow(s, wait);
 }
 
-/* perf_kind.c: the reason why a region or a kind cannot be used, or NULL */
+/** perf_kind.c: the reason why a region or a kind cannot be used, or NULL */
 const char *perf_region_missing(const struct perf_session *s, enum perf_region region);
 const char *perf_kind_missing(const struct perf_session *s, uint32_t kind);
 bool perf_kind_fits(const struct perf_session *s, uint32_t kind, uint64_t size);
 
-/* The bytes of half a region */
+/** The bytes of half a region */
 uint64_t perf_memory_half(const struct perf_session *s, enum perf_region region);
 
 /* perf_memory.c */
@@ -197,22 +197,22 @@ void perf_memory_clear(struct perf_session *s, const struct perf_run *run);
 bool perf_memory_right(const struct perf_session *s, const struct perf_run *run);
 bool perf_data_right(enum perf_side from, const uint8_t *data, uint64_t len);
 
-/* perf_run.c: the two sides of a run. The client's side returns the duration. */
+/** perf_run.c: the two sides of a run. The client's side returns the duration. */
 bool perf_run_client(struct perf_session *s, const struct perf_run *run, double *seconds_p);
 bool perf_run_server(struct perf_session *s, const struct perf_run *run);
 
-/* perf_measure.c: everything that was asked for, into the report. */
+/** perf_measure.c: everything that was asked for, into the report. */
 bool perf_measure(struct perf_report *report, struct perf_session *s);
 void perf_report_free(struct perf_report *report);
 
-/* perf_floor.c: times of one hand-over, of one copy. */
+/** perf_floor.c: times of one hand-over, of one copy. */
 bool perf_floor_open(struct perf_floor *floor, uint32_t max_size);
 void perf_floor_close(struct perf_floor *floor);
 
 bool perf_floor_handover(struct perf_session *s, double *seconds_p);
 double perf_floor_copy(const struct perf_floor *floor, uint32_t size);
 
-/* perf_handover.c: maps the server's cache lines here. On failure (the server is on another host),
+/** perf_handover.c: maps the server's cache lines here. On failure (the server is on another host),
  * s->why has the reason. */
 bool perf_handover_map(struct perf_session *s);
 bool perf_handover_client(struct perf_session *s, const struct perf_run *run);

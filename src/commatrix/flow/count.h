@@ -6,19 +6,19 @@
 
 #include "traffic.h"
 
-/* Whether a packet goes from the responder to the requester. */
+/** Whether a packet goes from the responder to the requester. */
 bool cm_is_answer(const struct cm_packet *packet);
 
-/* Whether an operation is the first packet of a message. */
+/** Whether an operation is the first packet of a message. */
 bool cm_begins_message(uint8_t operation);
 
-/* The signs of a flow; made when a flow gets its first one. */
+/** The signs of a flow; made when a flow gets its first one. */
 struct cm_signs *cm_signs_of(struct cm_flow *flow);
 
-/* The answer of a request came after so long. */
+/** The answer of a request came after so long. */
 void cm_count_delay(struct cm_flow *flow, uint64_t delay_ns);
 
-/* Count a packet; `again`: it is a retransmission, whose user data was counted. */
+/** Count a packet; `again`: it is a retransmission, whose user data was counted. */
 void cm_count(struct cm_traffic *traffic, struct cm_flow *flow, const struct cm_packet *packet,
               bool again);
 

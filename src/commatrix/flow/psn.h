@@ -53,23 +53,23 @@ struct cm_psn_result {
     bool restarted; /* NEW: the number belongs to another connection of the queue pair */
 };
 
-/* A packet arrives at `now_us`. `skew_us`: a copy comes within this time. */
+/** A packet arrives at `now_us`. `skew_us`: a copy comes within this time. */
 struct cm_psn_result cm_psn_arrive(struct cm_psn *psn, uint32_t number, uint32_t now_us,
                                    uint32_t skew_us);
 
-/* The receiver asks for all packets from `number` on once more. */
+/** The receiver asks for all packets from `number` on once more. */
 void cm_psn_nak(struct cm_psn *psn, uint32_t number);
 
-/* The receiver acknowledged a packet. */
+/** The receiver acknowledged a packet. */
 void cm_psn_ack(struct cm_psn *psn);
 
-/*
+/**
  * The answer of the read request `number` takes up to `count` numbers after it. Returns how many of
  * these numbers were counted as lost before.
  */
 uint32_t cm_psn_pass_over(struct cm_psn *psn, uint32_t number, uint32_t count);
 
-/* The next packet starts a new connection. Also frees all memory of `psn`. */
+/** The next packet starts a new connection. Also frees all memory of `psn`. */
 void cm_psn_reset(struct cm_psn *psn);
 
 #endif

@@ -12,7 +12,7 @@
 
 extern const char *const cm_mpi_names[CM_NUM_MPI];
 
-/* If the packet begins a message of a known format: let its rank be voted for. */
+/** If the packet begins a message of a known format: let its rank be voted for. */
 void cm_rank_vote(struct cm_vote votes[CM_NUM_MPI], const struct cm_packet *packet);
 
 /* The processes of a traffic. */
@@ -23,7 +23,7 @@ struct cm_process {
     int64_t rank; /* -1: not known */
 };
 
-/*
+/**
  * Finds the MPI library and the processes. `hosts` has the number of the host of each address: two
  * addresses of a host have one number. NULL: each address is a host.
  *
@@ -37,14 +37,14 @@ struct cm_ranks *cm_ranks_new(const struct cm_traffic *traffic, const uint32_t *
 
 enum cm_mpi cm_ranks_mpi(const struct cm_ranks *ranks);
 
-/* How many jobs there are, and the number of ranks of a job. */
+/** How many jobs there are, and the number of ranks of a job. */
 uint32_t cm_ranks_jobs(const struct cm_ranks *ranks);
 uint32_t cm_ranks_size(const struct cm_ranks *ranks, uint32_t job);
 
-/* The number of processes whose ranks contradict each other. */
+/** The number of processes whose ranks contradict each other. */
 uint32_t cm_ranks_refuted(const struct cm_ranks *ranks);
 
-/* The process that owns a queue pair of an address. */
+/** The process that owns a queue pair of an address. */
 struct cm_process cm_ranks_of(const struct cm_ranks *ranks, uint32_t address, uint32_t qpn);
 
 void cm_ranks_free(struct cm_ranks *ranks);

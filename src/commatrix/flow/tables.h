@@ -49,13 +49,13 @@ static inline struct track *cm_track_of(const struct cm_traffic *traffic,
 void cm_tables_init(struct cm_traffic *traffic);
 void cm_tables_finish(struct cm_traffic *traffic);
 
-/* The number of an address. `side`: 0 for senders, 1 for receivers. */
+/** The number of an address. `side`: 0 for senders, 1 for receivers. */
 uint32_t cm_find_address(struct cm_traffic *traffic, const struct cm_address *address, int side);
 
-/* Each is made when it is first looked for. */
+/** Each is made when it is first looked for. */
 struct cm_flow *cm_find_flow(struct cm_traffic *traffic, const struct cm_flow_key *key);
 
-/* The flow of a key, or NULL. */
+/** The flow of a key, or NULL. */
 struct cm_flow *cm_known_flow(struct cm_traffic *traffic, const struct cm_flow_key *key);
 
 struct sender *cm_find_sender(struct cm_traffic *traffic, uint32_t src, uint32_t dst,

@@ -48,7 +48,7 @@ struct cm_signs {
 
 void cm_signs_add(struct cm_signs *sum, const struct cm_signs *signs);
 
-/* The delay in nanoseconds that `percent` of the requests did not exceed; 0: none is known. */
+/** The delay in nanoseconds that `percent` of the requests did not exceed; 0: none is known. */
 uint64_t cm_delay_percentile(const struct cm_signs *signs, unsigned percent);
 
 /* Each way to write a rank into the first packet of a message; see rank.h. */
@@ -159,7 +159,7 @@ struct cm_traffic {
     struct cm_flow *last;
 };
 
-/* A hash of one word, for tables. */
+/** A hash of one word, for tables. */
 static inline uint32_t cm_mix(uint64_t value)
 {
     value *= 0x9e3779b97f4a7c15u;
@@ -169,22 +169,22 @@ static inline uint32_t cm_mix(uint64_t value)
 struct cm_traffic *cm_traffic_new(const struct cm_traffic_options *options);
 void cm_traffic_free(struct cm_traffic *traffic);
 
-/* Count one packet. */
+/** Count one packet. */
 void cm_traffic_add(struct cm_traffic *traffic, const struct cm_packet *packet, uint32_t captured);
 
-/* Frees the tables for reading, after the last packet. */
+/** Frees the tables for reading, after the last packet. */
 void cm_traffic_finish(struct cm_traffic *traffic);
 
 struct cm_flow *cm_traffic_flow(const struct cm_traffic *traffic, uint32_t number);
 const struct cm_address *cm_traffic_address(const struct cm_traffic *traffic, uint32_t id);
 
-/* The zero of all times that are shown: the time of the earliest packet. */
+/** The zero of all times that are shown: the time of the earliest packet. */
 static inline uint64_t cm_traffic_zero(const struct cm_traffic *traffic)
 {
     return traffic->options.zero_ns != 0 ? traffic->options.zero_ns : traffic->earliest_ns;
 }
 
-/* The queue pair that a flow comes from, or CM_QPN_NONE. */
+/** The queue pair that a flow comes from, or CM_QPN_NONE. */
 uint32_t cm_flow_src_qpn(const struct cm_flow *flow);
 
 #endif

@@ -19,13 +19,13 @@ struct cm_map;
 
 enum { CM_RANK_NONE = -1, CM_RANK_SEVERAL = -2 };
 
-/* Returns NULL, and *error_p the file, the line and the mistake, to be freed by g_free(). */
+/** Returns NULL, and *error_p the file, the line and the mistake, to be freed by g_free(). */
 struct cm_map *cm_map_load(const char *name, char **error_p);
 
-/* The name of a host; NULL: it has none. `map` may be NULL. */
+/** The name of a host; NULL: it has none. `map` may be NULL. */
 const char *cm_map_host(const struct cm_map *map, const struct cm_address *address);
 
-/* The rank of the process that owns a queue pair; RANK_SEVERAL: its host has more than one, and no
+/** The rank of the process that owns a queue pair; RANK_SEVERAL: its host has more than one, and no
  * line names the queue pair. `map` may be NULL. */
 int64_t cm_map_rank(const struct cm_map *map, const struct cm_address *address, uint32_t qpn);
 
@@ -33,10 +33,10 @@ bool cm_map_has_ranks(const struct cm_map *map);
 
 void cm_map_free(struct cm_map *map);
 
-/* A LID, an IP address or a GID; false: it is none. */
+/** A LID, an IP address or a GID; false: it is none. */
 bool cm_address_parse(const char *text, struct cm_address *address);
 
-/* How an address is written, in the form that is asked for as far as the address has it. To be
+/** How an address is written, in the form that is asked for as far as the address has it. To be
  * freed by g_free(). */
 char *cm_address_lid(const struct cm_address *address);
 char *cm_address_gid(const struct cm_address *address);

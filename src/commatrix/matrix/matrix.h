@@ -63,7 +63,7 @@ struct cm_matrix_options {
     uint32_t job;        /* by rank: only this job; 0: all */
 };
 
-/*
+/**
  * Sums up. `map` may be NULL. If ranks are wanted and no message tells them, the matrix has hosts,
  * and `note` has the reason. Returns NULL if the options name a job that does not exist; *error_p
  * then says how many there are, to be freed by g_free().
@@ -75,7 +75,7 @@ void cm_matrix_free(struct cm_matrix *matrix);
 
 double cm_cell_value(const struct cm_counts *counts, enum cm_count count);
 
-/* The phases of a capture: bursts with quiet between them. Times count from `zero_ns`. */
+/** The phases of a capture: bursts with quiet between them. Times count from `zero_ns`. */
 GArray *cm_phases_find(const struct cm_activity *activity, uint64_t zero_ns);
 
 #endif

@@ -19,7 +19,7 @@ struct cm_pattern {
 
 enum { CM_PATTERN_RANKS = 4096 }; /* at most */
 
-/*
+/**
  * Scores all patterns, the best one first. `traffic` has `n` rows of `n` values. The array of
  * struct cm_pattern is to be freed by cm_patterns_free().
  */

@@ -25,17 +25,17 @@ struct cm_rank_edge {
     double value;
 };
 
-/* Sums up the edges, which the call sorts. */
+/** Sums up the edges, which the call sorts. */
 struct cm_rank_graph cm_rank_graph_make(struct cm_rank_edge *edges, guint num, uint32_t ranks);
 void cm_rank_graph_free(struct cm_rank_graph *graph);
 
-/* The first ranks on the first host, and so on. False: there are fewer slots than ranks. */
+/** The first ranks on the first host, and so on. False: there are fewer slots than ranks. */
 bool cm_placement_in_order(const struct cm_topology *topology, uint32_t ranks, uint32_t *host);
 
 double cm_placement_cost(const struct cm_rank_graph *graph, const struct cm_topology *topology,
                          const uint32_t *host);
 
-/*
+/**
  * Finds a placement. SCOTCH maps the ranks onto the network, exchanges of pairs improve the result
  * and also the present placement, and the better one counts. The present placement stays if
  * nothing saves one per cent.

@@ -32,10 +32,10 @@ struct cm_topology {
     uint32_t *distance;  /* of hosts, a square: cost of the shortest way; on one host 0 */
 };
 
-/* Returns NULL, and *error_p the file, the line and the mistake, to be freed by g_free(). */
+/** Returns NULL, and *error_p the file, the line and the mistake, to be freed by g_free(). */
 struct cm_topology *cm_topology_load(const char *file, char **error_p);
 
-/* The number of a host, or -1. */
+/** The number of a host, or -1. */
 int cm_topology_host(const struct cm_topology *topology, const char *name);
 
 static inline uint32_t cm_topology_distance(const struct cm_topology *topology, uint32_t a,

@@ -16,16 +16,16 @@ struct cm_clock {
     bool corrected;   /* false: the common packets do not agree, or differ by too much */
 };
 
-/* `keys`: remember packets, to compare files. Otherwise only the earliest time is found. */
+/** `keys`: remember packets, to compare files. Otherwise only the earliest time is found. */
 struct cm_look *cm_look_new(bool keys);
 
-/* Takes a frame into account. */
+/** Takes a frame into account. */
 void cm_look_add(struct cm_look *look, const struct cm_frame *frame);
 
-/* The earliest time of all frames; UINT64_MAX: there was no frame. */
+/** The earliest time of all frames; UINT64_MAX: there was no frame. */
 uint64_t cm_look_earliest(const struct cm_look *look);
 
-/* Compares the files of the looks. */
+/** Compares the files of the looks. */
 void cm_clocks_compare(struct cm_look *const *looks, struct cm_clock *clocks, int num);
 
 void cm_look_free(struct cm_look *look);

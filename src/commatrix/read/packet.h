@@ -81,13 +81,13 @@ struct cm_packet {
     uint32_t data_len;
 };
 
-/* Read a frame. `link_type` is one of libpcap's DLT_*: see cm_link_supported(). */
+/** Read a frame. `link_type` is one of libpcap's DLT_*: see cm_link_supported(). */
 void cm_packet_parse(struct cm_packet *packet, int link_type, const uint8_t *frame,
                      uint32_t captured, uint32_t wire);
 
 bool cm_link_supported(int link_type);
 
-/* Why a link type is not supported; to be freed by g_free(). */
+/** Why a link type is not supported; to be freed by g_free(). */
 char *cm_link_reason(int link_type);
 
 /* ---- between the files that read it ---- */
@@ -100,8 +100,10 @@ struct cm_bytes {
     uint16_t type; /* that a header gave for the bytes behind it */
 };
 
-/* Steps over a header. Returns false, and does nothing, if the capture or the length on the wire is
- * too short for the header. */
+/**
+ * Steps over a header. Returns false, and does nothing, if the capture or the length on the wire is
+ * too short for the header.
+ */
 static inline bool cm_skip(struct cm_bytes *bytes, uint32_t len)
 {
     if (bytes->len < len || bytes->wire < len) {
@@ -142,14 +144,16 @@ cm_parser cm_parse_ethernet, cm_parse_cooked_1, cm_parse_cooked_2, cm_parse_loop
 cm_parser cm_parse_ethertype, cm_parse_ip, cm_parse_ip_protocol, cm_parse_udp_port, cm_parse_mpls;
 cm_parser cm_parse_lrh, cm_parse_grh, cm_parse_bth;
 
-/* Headers are missing: ends the parsing. */
+/** Headers are missing: ends the parsing. */
 static inline enum cm_layer cm_cut(struct cm_packet *packet)
 {
     packet->cut = true;
     return CM_LAYER_END;
 }
 
-/* Forgets the addresses of the outer packet. Returns `inside`, or the end after too many tunnels. */
+/**
+ * Forgets the addresses of the outer packet. Returns `inside`, or the end after too many tunnels.
+ */
 enum cm_layer cm_enter_tunnel(struct cm_packet *packet, enum cm_layer inside);
 
 #endif

@@ -75,7 +75,9 @@ enum { CM_AETH_ACK = 0 };
 /* A management datagram, byte 1: its class. Bytes 16, 17: the attribute */
 enum { CM_MAD_SA = 0x03, CM_MAD_CM = 0x07, CM_MAD_ATTRIBUTE = 16 };
 
-/* Where a message of the communication management names the queue pair of its sender; 0: nowhere */
+/**
+ * Where a message of the communication management names the queue pair of its sender; 0: nowhere
+ */
 static inline uint32_t cm_cm_qpn_at(uint16_t attribute)
 {
     return attribute == 0x0010 ? 56 : attribute == 0x0013 ? 36 : 0; /* REQ, REP */

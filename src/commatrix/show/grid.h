@@ -14,17 +14,17 @@ struct cm_grid {
     double low, high; /* the ends of the scale */
 };
 
-/* At most `most` rows. To be freed by cm_grid_free(). */
+/** At most `most` rows. To be freed by cm_grid_free(). */
 struct cm_grid cm_grid_make(const struct cm_show *show, guint most);
 void cm_grid_free(struct cm_grid *grid);
 
-/* Where a value lies on the scale, from 0 to 1; negative: there is nothing. */
+/** Where a value lies on the scale, from 0 to 1; negative: there is nothing. */
 double cm_grid_shade(const struct cm_grid *grid, double value);
 
-/* The value at a place of the scale, from 0 to 1. */
+/** The value at a place of the scale, from 0 to 1. */
 double cm_grid_value(const struct cm_grid *grid, double at);
 
-/* "one cell = 6 x 6 hosts, the largest value"; NULL: no cells were joined. */
+/** "one cell = 6 x 6 hosts, the largest value"; NULL: no cells were joined. */
 char *cm_grid_note(const struct cm_grid *grid, const struct cm_show *show);
 
 #endif

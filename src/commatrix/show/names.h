@@ -6,7 +6,7 @@
 
 #include <glib.h>
 
-/*
+/**
  * Shortens a set of names together: each short form has at most `most` characters (6 at least), and
  * different names have different short forms. The common beginning and the common
  * end are dropped first; an ellipsis marks each omission. Returns as many strings as there are

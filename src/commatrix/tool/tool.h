@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* commatrix diff, commatrix place: the arguments from the command's name on. Return the exit
+/** commatrix diff, commatrix place: the arguments from the command's name on. Return the exit
  * status. */
 int cm_tool_diff(int argc, char **argv);
 int cm_tool_place(int argc, char **argv);
@@ -26,12 +26,14 @@ struct cm_loaded_cell {
     double value;
 };
 
-/* Read a matrix; `field` is the member of cells that counts, such as wire_bytes. Returns NULL after
- * a message on stderr. */
+/**
+ * Read a matrix; `field` is the member of cells that counts, such as wire_bytes. Returns NULL after
+ * a message on stderr.
+ */
 struct cm_loaded *cm_loaded_new(const char *file, const char *field);
 void cm_loaded_free(struct cm_loaded *loaded);
 
-/* The member of cells for a value of --count; ends the program where there is none. */
+/** The member of cells for a value of --count; ends the program where there is none. */
 const char *cm_loaded_field(const char *count);
 
 #endif

@@ -5,7 +5,7 @@
 #include "core/endpoint.h"
 #include "core/wait.h"
 
-/* The posting functions, of an endpoint that one thread uses; threads.c has them with the lock. */
+/** The posting functions, of an endpoint that one thread uses; threads.c has them with the lock. */
 glex_ret_t glex_mp_post(glex_ep_handle_t ep, glex_imm_mp_req_t *req, glex_imm_mp_req_t **bad_req);
 glex_ret_t glex_imm_rdma_post(glex_ep_handle_t ep, glex_imm_rdma_req_t *req,
                               glex_imm_rdma_req_t **bad_req);

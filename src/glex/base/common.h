@@ -54,7 +54,7 @@ static inline uint64_t glex_page_size(void)
     return (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-/*
+/**
  * Copies data of a queue slot (at most 112 bytes). For an unknown length the compiler would call
  * memcpy() through the PLT, which costs more than the copy. Each size class uses two possibly
  * overlapping moves, or a few moves of 16 bytes, so no byte loop remains.

@@ -10,7 +10,7 @@
 
 extern const struct glex_link glex_shm_link;
 
-/* Its functions, for the links in front of it; see link.h. */
+/** Its functions, for the links in front of it; see link.h. */
 bool glex_shm_reaches(struct glex_nic *dev, uint32_t nic_id);
 struct glex_peer *glex_shm_attach(struct glex_endpoint *ep, uint64_t addr, int *status_p);
 void glex_shm_detach(struct glex_endpoint *ep, struct glex_peer *peer);
@@ -96,7 +96,7 @@ glex_ret_t glex_cma_identity(struct glex_segment_header *hdr);
 /** In a child of fork(): it is another process, and did not inherit the page with the cookie. */
 void glex_cma_fork(void);
 
-/* The link's requests, for the links in front of it, and for the network at the target's host. */
+/** The link's requests, for the links in front of it, and for the network at the target's host. */
 int glex_shm_send_mp(struct glex_endpoint *ep, struct glex_peer *peer,
                      const glex_imm_mp_req_t *req);
 int glex_shm_imm_put(struct glex_endpoint *ep, struct glex_peer *peer,

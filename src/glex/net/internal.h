@@ -197,7 +197,7 @@ static inline void net_unlock(struct glex_net **net)
     pthread_mutex_unlock(&(*net)->lock);
 }
 
-/* The owner's: the flusher does without. */
+/** The owner's: the flusher does without. */
 static inline struct glex_net *net_lock(struct glex_net *net)
 {
     pthread_mutex_lock(&net->lock);

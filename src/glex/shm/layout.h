@@ -82,7 +82,7 @@ struct glex_event_slot {
 
 enum { GLEX_RING_MPQ, GLEX_RING_EQ, GLEX_RING_CPQ };
 
-/*
+/**
  * Names one ring of one endpoint uniquely, because incarnations are random numbers of 64 bits that
  * are never used twice.
  */

@@ -115,7 +115,7 @@ static inline void *glex_ring_tx_slot(const struct glex_ring_tx *tx, uint64_t ta
     return (char *)(tx->ctl + 1) + ((tail & tx->mask) << GLEX_SLOT_SHIFT);
 }
 
-/* An intent names one position only, so a producer publishes a claim before its next claim. */
+/** An intent names one position only, so a producer publishes a claim before its next claim. */
 static inline void glex_ring_check_claim(const struct glex_ring_tx *tx, uint64_t pos)
 {
 #ifdef OPENGLEX_DEBUG

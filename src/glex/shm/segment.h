@@ -108,7 +108,7 @@ bool glex_segment_reap(int dirfd, uint64_t addr);
 /** Remove all segments of dead owners. @return How many. */
 uint32_t glex_segment_reap_all(int dirfd);
 
-/* Parts of a mapped base, by capacities that were checked. */
+/** Parts of a mapped base, by capacities that were checked. */
 static inline struct glex_ring_ctl *glex_segment_mpq(struct glex_segment_header *base)
 {
     return (struct glex_ring_ctl *)((char *)base + GLEX_MPQ_OFF);

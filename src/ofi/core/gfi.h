@@ -291,9 +291,11 @@ static inline void gfi_unlock(struct gfi_domain *domain)
     }
 }
 
-/* Fabrics and event queues belong to no domain, so no lock guards them. Relaxed order suffices: the
+/**
+ * Fabrics and event queues belong to no domain, so no lock guards them. Relaxed order suffices: the
  * threads exchange only a number. A program must not close an object while another thread opens
- * children of the object. */
+ * children of the object.
+ */
 static inline void gfi_ref_get(unsigned *refs)
 {
     __atomic_fetch_add(refs, 1, __ATOMIC_RELAXED);

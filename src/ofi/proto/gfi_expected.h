@@ -41,7 +41,7 @@ static inline fi_addr_t gfi_recv_number(const struct gfi_ep *ep, uint64_t source
     return (ep->caps & FI_SOURCE) ? gfi_av_number(ep->av, source) : FI_ADDR_NOTAVAIL;
 }
 
-/* `flags`: of the completion. Counted, and reported if the receive wants it or is given back */
+/** `flags`: of the completion. Counted, and reported if the receive wants it or is given back */
 static inline __attribute__((always_inline)) void
 gfi_recv_report(struct gfi_ep *ep, const struct gfi_recv *recv, uint64_t flags, uint64_t source,
                 uint64_t tag, uint64_t data, void *buf, size_t len)
@@ -73,7 +73,7 @@ static inline uint64_t gfi_recv_cq_flags(bool tagged, uint64_t header_flags)
            (header_flags & GFI_HDR_DATA ? FI_REMOTE_CQ_DATA : 0);
 }
 
-/* The source that a receive names, and its peer or NULL. @return false: the address is unknown */
+/** The source that a receive names, and its peer or NULL. @return false: the address is unknown */
 static inline bool gfi_recv_source(const struct gfi_ep *ep, fi_addr_t addr, uint64_t *source,
                                    struct gfi_peer **peer)
 {

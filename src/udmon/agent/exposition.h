@@ -11,7 +11,7 @@ struct exposition_result {
     int bad_line;   /* number of the first invalid line, or 0 */
 };
 
-/*
+/**
  * Adds the samples of a text to `samples`. A sample is a counter if its family has TYPE counter and
  * its name ends in _total. All other samples, including parts of histograms, are gauges with their
  * own names. Timestamps are ignored: a sample counts as made now. The function changes `text`.

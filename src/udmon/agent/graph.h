@@ -44,10 +44,10 @@ struct graph {
     STAILQ_HEAD(, udmon_node) nodes;
 };
 
-/* Reads a configuration file; errors are reported with their place. Nodes have no state yet. */
+/** Reads a configuration file; errors are reported with their place. Nodes have no state yet. */
 int graph_read(const char *file, struct graph **graph_p);
 
-/*
+/**
  * Starts the nodes. Unchanged nodes move from `old` (or NULL) to `graph`. On failure `old` is
  * unchanged. On success the caller frees `old`.
  */
@@ -55,23 +55,23 @@ int graph_start(struct graph *graph, struct graph *old);
 
 void graph_free(struct graph *graph);
 
-/* A node outlives its graph while a blocked sensor uses it. */
+/** A node outlives its graph while a blocked sensor uses it. */
 struct udmon_node *node_get(struct udmon_node *node);
 void node_put(struct udmon_node *node);
 
-/* The node of a name, or NULL. */
+/** The node of a name, or NULL. */
 struct udmon_node *graph_find(const struct graph *graph, const char *name);
 
 /* The loop that timers and network nodes run on, and the graph as of the last configuration. */
 extern struct udmon_loop agent_loop;
 extern struct graph *agent_graph;
 
-/* watchdog.c: begins to notify systemd's watchdog, if systemd requests it. */
+/** watchdog.c: begins to notify systemd's watchdog, if systemd requests it. */
 void watchdog_start(void);
 
 /* modules.c */
 const struct udmon_node_type *module_type(const char *name);
-/* Loads a shared library; loading it again is no error. Reports errors. */
+/** Loads a shared library; loading it again is no error. Reports errors. */
 int module_load(const char *file, const char *config_file, int line);
 
 /* The types of the agent itself: sensors.c, sensor_*.c, process.c, send.c */
@@ -82,7 +82,7 @@ extern const struct udmon_node_type process_rate, process_window, process_thresh
     process_aggregate, process_label;
 extern const struct udmon_node_type node_send, node_print, sensor_agent;
 
-/*
+/**
  * Option "names" of sensors with names from the kernel: whether to keep the names; and the check of
  * the option.
  */

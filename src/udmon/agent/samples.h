@@ -28,23 +28,23 @@ struct samples {
     char names[SAMPLES_MAX][UDMON_METRIC_NAME_MAX + 1];
 };
 
-/* Begins the sample set of the calling thread. The loop and each worker have a set. */
+/** Begins the sample set of the calling thread. The loop and each worker have a set. */
 struct samples *samples_begin(struct udmon_node *node);
-/* `format` makes the name. A full set is emitted, and a new set begins. */
+/** `format` makes the name. A full set is emitted, and a new set begins. */
 void samples_add(struct samples *samples, int counter, double value, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 void samples_end(struct samples *samples);
-/* Counts a refused sample, by a REFUSED_ reason. The log names the first one. */
+/** Counts a refused sample, by a REFUSED_ reason. The log names the first one. */
 void node_refuse(struct udmon_node *node, int reason, const char *what);
 
-/* Copies text to a label's value, with escapes; invalid characters become '_'. */
+/** Copies text to a label's value, with escapes; invalid characters become '_'. */
 void samples_label(char *label, size_t size, const char *text);
 
-/* Opens a regular file without waiting; NULL with errno (EINVAL: no regular file). */
+/** Opens a regular file without waiting; NULL with errno (EINVAL: no regular file). */
 FILE *samples_open(const char *path);
-/* A file's text, of the caller's; NULL with errno: it cannot be read, or has more than 4 MiB. */
+/** A file's text, of the caller's; NULL with errno: it cannot be read, or has more than 4 MiB. */
 char *samples_load(const char *path);
-/*
+/**
  * Call `each` for the lines of a file, with the newline; parts of a line that is longer than 511
  * bytes count as lines. False if it cannot be read.
  */
@@ -52,7 +52,7 @@ int samples_read_lines(struct samples *samples, const char *path,
                        void (*each)(struct samples *samples, const char *line, void *arg),
                        void *arg);
 
-/* Reads a file of the kernel that consists of a number; -ENOENT: the file is absent or not
+/** Reads a file of the kernel that consists of a number; -ENOENT: the file is absent or not
  * readable. */
 int samples_read_number(const char *path, double *value_p);
 

@@ -39,11 +39,11 @@ struct api_reader {
 
 /* Each returns an object of the caller's, or NULL if there is no memory. */
 
-/* NULL also if there is no such node. */
+/** NULL also if there is no such node. */
 struct json_object *api_names(struct store *store, const char *node);
 struct json_object *api_series(const struct api_reader *reader, const char *node, const char *name,
                                const struct api_range *range);
-/* `families` with commas between them; `by` may be NULL. */
+/** `families` with commas between them; `by` may be NULL. */
 struct json_object *api_lines(const struct api_reader *reader, const char *node,
                               const char *families, const char *by, const struct api_range *range);
 

@@ -25,12 +25,12 @@ struct chunk {
     double values[CHUNK_COLUMNS][CHUNK_SAMPLES];
 };
 
-/* Returns the length. */
+/** Returns the length. */
 size_t chunk_encode(const struct chunk *chunk, uint8_t bytes[CHUNK_BYTES]);
-/* -EPROTO: these bytes are no chunk. */
+/** -EPROTO: these bytes are no chunk. */
 int chunk_decode(const uint8_t *bytes, size_t length, struct chunk *chunk);
 
-/* Sort by time; of samples of one time the last stays. */
+/** Sort by time; of samples of one time the last stays. */
 void chunk_sort(struct chunk *chunk);
 
 #endif

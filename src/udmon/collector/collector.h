@@ -34,7 +34,7 @@ struct collector {
     struct http http;
 };
 
-/* On failure, a line in the log has the reason. */
+/** On failure, a line in the log has the reason. */
 int collector_open(struct collector *collector);
 void collector_close(struct collector *collector);
 

@@ -90,7 +90,7 @@ struct history {
     int broken;        /* the disk is full or gone; logged once */
 };
 
-/*
+/**
  * -EIO or, if another collector uses it, -EBUSY, with a message. `file` is made if it is not there;
  * one of an earlier form is converted.
  */
@@ -98,21 +98,21 @@ int history_open(struct history *history, const char *file, uint64_t keep_second
                  int64_t max_bytes);
 void history_close(struct history *history);
 
-/* Hosts with their counts, as they were at the last commit. */
+/** Hosts with their counts, as they were at the last commit. */
 void history_load(struct history *history, struct store *store);
 
-/* Calls `each` for all known agents, with the number of the next expected record. */
+/** Calls `each` for all known agents, with the number of the next expected record. */
 void history_agents(struct history *history, void (*each)(uint64_t id, uint64_t next, void *arg),
                     void *arg);
 
-/* Adds a sample. A sample that cannot be added is counted in `unstored`. */
+/** Adds a sample. A sample that cannot be added is counted in `unstored`. */
 void history_add(struct history *history, struct series *series, int64_t time_ms, double value);
-/* Writes a series' entries in memory, before the program ends. */
+/** Writes a series' entries in memory, before the program ends. */
 void history_finish(struct history *history, struct series *series);
 void history_host(struct history *history, struct host *host, uint64_t received, uint64_t lost);
 void history_agent(struct history *history, uint64_t id, uint64_t next);
 
-/* Deletes some outdated data, and commits. */
+/** Deletes some outdated data, and commits. */
 void history_commit(struct history *history);
 
 /* Samples, or steps, in the order of time. */
@@ -126,7 +126,7 @@ struct history_points {
     size_t count, size;
 };
 
-/*
+/**
  * Read a level of a series in [from, until). `key` is that of the table `series`; `series` is
  * of the store, or NULL if the store does not have it. The caller frees points->points. -ENOMEM,
  * -EIO, or -ETIME if the budget (or NULL) is spent.
@@ -134,7 +134,7 @@ struct history_points {
 int history_read(sqlite3 *db, const struct series *series, int64_t key, int level, int64_t from_ms,
                  int64_t until_ms, struct budget *budget, struct history_points *points);
 
-/* When a level of a series begins, or INT64_MAX. */
+/** When a level of a series begins, or INT64_MAX. */
 int64_t history_begins(sqlite3 *db, const struct series *series, int64_t key, int level);
 
 #endif

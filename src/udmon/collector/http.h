@@ -62,14 +62,14 @@ struct http {
     LIST_HEAD(, http_connection) connections;
 };
 
-/* On failure, a line in the log has the reason. */
+/** On failure, a line in the log has the reason. */
 int http_open(struct http *http, const struct http_options *options, struct store *store,
               const struct writer *writer, const struct remote *remote, const struct relay *relay);
-/* Reads users, certificate and key again. Unusable files change nothing. */
+/** Reads users, certificate and key again. Unusable files change nothing. */
 void http_reload(struct http *http);
 void http_close(struct http *http);
 
-/* To be called now and then: closes connections that take too long for a request or an answer. */
+/** To be called now and then: closes connections that take too long for a request or an answer. */
 void http_expire(struct http *http);
 
 extern const unsigned char http_page[]; /* made by the build of page.html */

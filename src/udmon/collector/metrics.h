@@ -17,7 +17,7 @@ enum { METRICS_TEXT, METRICS_OPENMETRICS }; /* Prometheus' text format 0.0.4; Op
  */
 #define METRICS_STALE_NS UINT64_C(300000000000)
 
-/* Takes the store's lock for short steps. `writer`, `remote` and `relay` may be NULL. */
+/** Takes the store's lock for short steps. `writer`, `remote` and `relay` may be NULL. */
 void metrics_write(struct store *store, const struct writer *writer, const struct remote *remote,
                    const struct relay *relay, int format, FILE *out);
 

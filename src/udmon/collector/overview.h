@@ -78,10 +78,12 @@ struct overview_query {
 void overview_init(struct overview *overview, struct store *store);
 void overview_free(struct overview *overview);
 
-/* Each returns an object of the caller's, or NULL if there is no memory. */
+/** Each returns an object of the caller's, or NULL if there is no memory. */
 struct json_object *overview_get_nodes(struct overview *overview,
                                        const struct overview_query *query);
-/* `function` may be NULL. NULL also for an unknown function or a metric's name that is too long. */
+/**
+ * `function` may be NULL. NULL also for an unknown function or a metric's name that is too long.
+ */
 struct json_object *overview_get_map(struct overview *overview, const char *metric,
                                      const char *function, uint32_t generation, uint32_t version);
 struct json_object *overview_get_families(struct overview *overview);

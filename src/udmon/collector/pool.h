@@ -52,12 +52,12 @@ struct pool {
     uint64_t refused, exceeded; /* atomic: questions without an answer */
 };
 
-/* `database` is the history's file. On failure, a line in the log has the reason. */
+/** `database` is the history's file. On failure, a line in the log has the reason. */
 int pool_open(struct pool *pool, const char *database);
-/* Ends running requests within some milliseconds. */
+/** Ends running requests within some milliseconds. */
 void pool_close(struct pool *pool);
 
-/* -EAGAIN: too many wait already. */
+/** -EAGAIN: too many wait already. */
 int pool_submit(struct pool *pool, struct pool_job *job);
 
 #endif

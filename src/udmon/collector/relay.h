@@ -31,26 +31,28 @@ struct relay {
     uint64_t connected, sent, dropped, waiting;
 };
 
-/* `id` and `numbers` of the relay are set. `upper`: addresses as of udmon_client_open, and stays with
- * the caller. Errors as of that. */
+/**
+ * `id` and `numbers` of the relay are set. `upper`: addresses as of udmon_client_open, and stays with
+ * the caller. Errors as of that.
+ */
 int relay_open(struct relay *relay, const char *upper, const struct udmon_options *options,
                struct udmon_loop *loop);
-/* Sends waiting records as far as possible without waiting; logs how many are left. */
+/** Sends waiting records as far as possible without waiting; logs how many are left. */
 void relay_close(struct relay *relay);
 
 void relay_sample(struct relay *relay, const struct host *host, const struct udmon_metric *metric,
                   int64_t time_ms, int late);
-/* An agent has connected or gone. With the store's lock held. */
+/** An agent has connected or gone. With the store's lock held. */
 void relay_state(struct relay *relay, struct host *host);
-/*
+/**
  * Called each second, with the store's lock held: sends changed states and counters, logs
  * complaints.
  */
 void relay_states(struct relay *relay, struct store *store);
 
-/* The upper side, with the store's lock held. `relay` is its identity, `name` its name. */
+/** The upper side, with the store's lock held. `relay` is its identity, `name` its name. */
 void relayed_state(struct host *host, uint64_t relay, const char *name, int up, uint64_t lost);
-/* A relay and all its nodes are gone. */
+/** A relay and all its nodes are gone. */
 void relayed_gone(struct store *store, uint64_t relay);
 
 #endif

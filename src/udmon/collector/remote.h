@@ -42,20 +42,20 @@ struct remote {
     int stopping;
 };
 
-/*
+/**
  * Starts the thread. -EINVAL: `url` is not an HTTP URL. The strings of `options` must stay valid.
  */
 int remote_open(struct remote *remote, const char *url, const struct remote_options *options);
-/* Sends waiting samples, or writes them to the disk. */
+/** Sends waiting samples, or writes them to the disk. */
 void remote_close(struct remote *remote);
-/* By the receiving thread. */
+/** By the receiving thread. */
 void remote_sample(struct remote *remote, struct series *series, int64_t time_ms, double value);
 
-/* The body of a request, before compression: add one series with its samples, oldest first. */
+/** The body of a request, before compression: add one series with its samples, oldest first. */
 void remote_encode(FILE *body, const struct remote_entry *samples, size_t count);
-/* Samples in a body. */
+/** Samples in a body. */
 uint64_t remote_count(const char *body, size_t length);
-/*
+/**
  * Returns the place where a body can be split in two; its length if the body has only one series.
  */
 size_t remote_half(const char *body, size_t length);

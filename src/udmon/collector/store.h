@@ -86,10 +86,10 @@ void store_free(struct store *store);
 
 void store_lock(struct store *store);
 void store_unlock(struct store *store);
-/* From begin to end nothing is freed. Takes the lock by itself. */
+/** From begin to end nothing is freed. Takes the lock by itself. */
 void store_reader_begin(struct store *store);
 void store_reader_end(struct store *store);
-/*
+/**
  * Calls `each` for all hosts until it returns 0. Takes the lock for one host at a time, so the
  * receiving thread never waits longer.
  */
@@ -98,31 +98,31 @@ void store_each_host(struct store *store, int (*each)(const struct host *host, v
 
 /* All below: with the lock held. */
 
-/*
+/**
  * Whether to trust the time of a sample, `apart_ms` after the collector's time. An old sample has
  * waited in the agent's queue, or the agent's clock is slow. `clock_s` decides: how far the agent's
  * clock is ahead of the collector's clock, or UDMON_CLOCK_UNKNOWN.
  */
 int store_is_dated(int64_t apart_ms, int64_t clock_s);
 
-/* Finds or makes the host of a name; NULL: too many hosts, or no memory. */
+/** Finds or makes the host of a name; NULL: too many hosts, or no memory. */
 struct host *store_host(struct store *store, const char *name);
-/* The host of a name, or NULL. */
+/** The host of a name, or NULL. */
 struct host *store_find_host(struct store *store, const char *name);
-/* The series of a name, likewise: a gauge, or a counter. */
+/** The series of a name, likewise: a gauge, or a counter. */
 struct series *store_series(struct host *host, const char *name);
 struct series *store_counter(struct host *host, const char *name);
-/* The series of a name, or NULL. */
+/** The series of a name, or NULL. */
 struct series *store_find_series(const struct host *host, const char *name, int counter);
-/*
+/**
  * Takes a sample that has just arrived. `late`: a newer sample arrived earlier, so this sample does
  * not become the latest.
  */
 void store_sample(struct series *series, const struct udmon_metric *metric, int late,
                   uint64_t now_ns);
-/* Call `each` for all series of a host, sorted by name. */
+/** Call `each` for all series of a host, sorted by name. */
 void store_each(const struct host *host, void (*each)(struct series *series, void *arg), void *arg);
-/*
+/**
  * Frees series without a sample for `age_ns`, and hosts without series that have been gone for
  * `host_age_ns`, unless a reader is active.
  */

@@ -50,26 +50,26 @@ struct tail {
     uint64_t dirty_since; /* the log's row with the first sample that is in no row yet; 0: none */
 };
 
-/* NULL: no memory. */
+/** NULL: no memory. */
 struct tail *tail_new(void);
 void tail_free(struct tail *tail); /* or NULL */
 
-/* All below, but tail_read: by the history's thread. -ENOMEM: the entry is not there. */
+/** All below, but tail_read: by the history's thread. -ENOMEM: the entry is not there. */
 int tail_add(struct tail *tail, int level, int64_t time_ms, const double values[CHUNK_COLUMNS]);
-/* The entries of a level, sorted. */
+/** The entries of a level, sorted. */
 void tail_pack(const struct tail *tail, int level, struct chunk *chunk);
-/* Forget the entries, which are in a row now. `bytes`: readers have them until tail_committed. */
+/** Forget the entries, which are in a row now. `bytes`: readers have them until tail_committed. */
 void tail_clear(struct tail *tail, int level, const uint8_t *bytes, size_t length);
 void tail_committed(struct tail *tail);
 
-/*
+/**
  * Call `each` for chunks of a level that may not be in the database yet. The order is that of
  * their writing. By any thread.
  */
 void tail_read(struct tail *const *tail_p, int level,
                void (*each)(const struct chunk *chunk, void *arg), void *arg);
 
-/* Entries of a chunk of a level, and columns of an entry. */
+/** Entries of a chunk of a level, and columns of an entry. */
 unsigned tail_full(int level);
 unsigned tail_columns(int level);
 

@@ -25,15 +25,15 @@ struct users {
     unsigned next;
 };
 
-/* On failure, a line in the log names the error in the file. */
+/** On failure, a line in the log names the error in the file. */
 int users_open(struct users *users, const char *file);
-/* Read the file again; on failure the users stay. */
+/** Read the file again; on failure the users stay. */
 int users_reload(struct users *users);
 void users_close(struct users *users);
 
-/* Checks a header "Authorization" (or NULL) without computing a hash. */
+/** Checks a header "Authorization" (or NULL) without computing a hash. */
 enum users_answer users_know(struct users *users, const char *header);
-/* Compute the hash; returns whether the header proves a user. May take long. */
+/** Compute the hash; returns whether the header proves a user. May take long. */
 int users_check(struct users *users, const char *header);
 
 #endif

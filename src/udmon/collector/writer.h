@@ -40,18 +40,18 @@ struct writer {
     uint64_t stored, unstored, commits; /* as of the last commit */
 };
 
-/* The history is open. Starts the thread. */
+/** The history is open. Starts the thread. */
 int writer_start(struct writer *writer);
-/* Writes waiting entries, commits and ends the thread; then the history may be closed. */
+/** Writes waiting entries, commits and ends the thread; then the history may be closed. */
 void writer_stop(struct writer *writer);
 
-/* All below: by the receiving thread. Return 0, or -EAGAIN if the queue is full. */
+/** All below: by the receiving thread. Return 0, or -EAGAIN if the queue is full. */
 int writer_sample(struct writer *writer, struct series *series, int64_t time_ms, double value);
 int writer_host(struct writer *writer, struct host *host);
 int writer_agent(struct writer *writer, uint64_t id, uint64_t next);
 int writer_commit(struct writer *writer);
 
-/* Entries that wait now. */
+/** Entries that wait now. */
 size_t writer_waiting(const struct writer *writer);
 
 #endif

@@ -84,30 +84,30 @@ struct udmon_client {
 
 /* client_meet.c */
 
-/* Calls the program's `state`. */
+/** Calls the program's `state`. */
 void udmon_client_set_state(struct udmon_client *client, enum udmon_client_state state,
                             const char *reason);
-/* Timer: tries all networks to all servers, or, while connected, to the preferred servers. */
+/** Timer: tries all networks to all servers, or, while connected, to the preferred servers. */
 void udmon_client_retry(struct udmon_timer *timer);
-/*
+/**
  * The connection, or the attempt, has failed. `what` is the reason. Continues with the next
  * attempt.
  */
 void udmon_client_lost(struct udmon_client *client, const char *what);
 void udmon_client_drop_path(struct udmon_client *client);
-/* A ping has been answered: the way that was tried is good. */
+/** A ping has been answered: the way that was tried is good. */
 void udmon_client_connected(struct udmon_client *client);
-/* Says goodbye to the present server, and starts again with the first server. */
+/** Says goodbye to the present server, and starts again with the first server. */
 void udmon_client_return(struct udmon_client *client);
-/* Cancels the meeting in progress. */
+/** Cancels the meeting in progress. */
 void udmon_client_stop_meeting(struct udmon_client *client);
-/*
+/**
  * How long an attempt may take: connect_ms, doubled after each round without an answer. Otherwise a
  * server would spend its time on clients that have given up when thousands of clients return at
  * once.
  */
 unsigned udmon_client_patience_ms(const struct udmon_client *client);
-/* Timer: no answer. */
+/** Timer: no answer. */
 void udmon_client_unanswered(struct udmon_timer *timer);
 
 #endif

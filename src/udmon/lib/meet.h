@@ -19,23 +19,23 @@ struct udmon_auth_view {
 
 size_t udmon_meet_hello(const uint8_t client_nonce[UDMON_NONCE_SIZE], const char *transport,
                         struct udmon_hello *hello);
-/* Returns the length, or -EMSGSIZE. */
+/** Returns the length, or -EMSGSIZE. */
 long udmon_meet_auth(const struct udmon_secret *secret, const struct udmon_auth *fields,
                      const void *address, size_t address_length, const char *name, uint8_t *message,
                      size_t size);
 
-/*
+/**
  * Returns the type of a message if its header is right and its length is sufficient for the type;
  * else 0.
  */
 int udmon_meet_type(const void *message, size_t length);
 
-/* Parses an AUTH. -EPROTO: malformed. Does not check the signature. */
+/** Parses an AUTH. -EPROTO: malformed. Does not check the signature. */
 int udmon_meet_auth_parse(const void *message, size_t length, struct udmon_auth_view *view);
-/* Whether the signature is right. */
+/** Whether the signature is right. */
 int udmon_meet_auth_check(const struct udmon_secret *secret, const struct udmon_auth_view *view);
 
-/*
+/**
  * Sign a CHALLENGE with its address, for a client's nonce, or check its signature. -EPROTO: it is
  * longer than `length`.
  */
@@ -46,16 +46,16 @@ int udmon_meet_challenge_check(const struct udmon_secret *secret,
                                const uint8_t client_nonce[UDMON_NONCE_SIZE],
                                const struct udmon_challenge *challenge, size_t length);
 
-/* Sign a WELCOME that answers `auth`, or check its signature. */
+/** Sign a WELCOME that answers `auth`, or check its signature. */
 int udmon_meet_welcome_sign(const struct udmon_secret *secret, const struct udmon_auth *auth,
                             struct udmon_welcome *welcome);
 int udmon_meet_welcome_check(const struct udmon_secret *secret, const struct udmon_auth *auth,
                              const struct udmon_welcome *welcome);
 
-/* Write a response's header; returns its length. */
+/** Write a response's header; returns its length. */
 size_t udmon_meet_header(void *message, uint8_t type, uint8_t status);
 
-/* Explains a response's status to a user. */
+/** Explains a response's status to a user. */
 const char *udmon_meet_status_text(uint8_t status);
 
 #endif

@@ -51,26 +51,26 @@ struct udmon_relayed {
     uint64_t lost;
 };
 
-/* Returns the length, or -EINVAL for an invalid name. */
+/** Returns the length, or -EINVAL for an invalid name. */
 int udmon_metric_encode(const struct udmon_metric *metric, uint8_t record[UDMON_METRIC_RECORD_MAX]);
 
-/* `name` is where the name is put. -EPROTO: no sample. */
+/** `name` is where the name is put. -EPROTO: no sample. */
 int udmon_metric_decode(const void *record, size_t length, struct udmon_metric *metric,
                         char name[UDMON_METRIC_NAME_MAX + 1]);
 
-/* The same of a relay's record. */
+/** The same of a relay's record. */
 int udmon_relayed_encode(const struct udmon_relayed *relayed,
                          uint8_t record[UDMON_RELAYED_RECORD_MAX]);
 int udmon_relayed_decode(const void *record, size_t length, struct udmon_relayed *relayed,
                          char name[UDMON_METRIC_NAME_MAX + 1]);
 
-/*
+/**
  * Names of nodes appear in logs, web pages and file names. Returns whether the character is
  * allowed.
  */
 int udmon_node_name_char(char c);
 
-/* Whether it is NAME or NAME{LABEL="VALUE",...} and not too long. */
+/** Whether it is NAME or NAME{LABEL="VALUE",...} and not too long. */
 int udmon_metric_name_valid(const char *name);
 
 /* A label; its parts lie in the series' name, and no zero ends them. */
@@ -79,17 +79,19 @@ struct udmon_label {
     size_t name_length, value_length;
 };
 
-/*
+/**
  * Finds the next label of a valid name; 0 after the last label. At the first call *at_p points to
  * the beginning of the labels ('{', or the end of a name without labels). Later it points before
  * the next label.
  */
 int udmon_label_next(const char **at_p, struct udmon_label *label);
-/* The value without escapes, and a text with escapes; cut if `size` is too small. Return the length. */
+/**
+ * The value without escapes, and a text with escapes; cut if `size` is too small. Return the length.
+ */
 size_t udmon_label_value(const struct udmon_label *label, char *text, size_t size);
 size_t udmon_label_quote(const char *value, char *text, size_t size);
 int udmon_label_is(const struct udmon_label *label, const char *name);
-/*
+/**
  * The prefix that the collector writes before the name of a label. The collector adds a label "node".
  * A label "node" of the series becomes "exported_node", and "exported_node" becomes
  * "exported_exported_node".

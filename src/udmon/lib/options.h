@@ -17,7 +17,7 @@ struct udmon_settings {
     struct sockaddr_storage source; /* AF_UNSPEC: by routing */
 };
 
-/* -EINVAL with a message for an option out of range. */
+/** -EINVAL with a message for an option out of range. */
 int udmon_settings_make(const struct udmon_options *options, struct udmon_settings *settings);
 
 #endif

@@ -36,7 +36,7 @@ struct udmon_server {
     int delivered;
 };
 
-/* server_meet.c: answers HELLO and AUTH, as udmon_rpc_serve_fn */
+/** server_meet.c: answers HELLO and AUTH, as udmon_rpc_serve_fn */
 size_t udmon_server_serve(void *arg, const struct udmon_rpc_place *place, const void *request,
                           size_t length, void *response, size_t size);
 
@@ -45,15 +45,15 @@ extern const struct udmon_chan_ops udmon_server_chan_ops; /* with a session as t
 void udmon_server_received(void *arg, const void *data, size_t length);
 void udmon_server_broken(void *arg, struct udmon_path *path);
 void udmon_server_gap(void *session, uint64_t first, uint64_t count);
-/* The session goes at the next udmon_server_service. */
+/** The session goes at the next udmon_server_service. */
 void udmon_server_leave(struct udmon_server *server, struct udmon_session *session,
                         enum udmon_left reason);
 void udmon_server_tell_left(struct udmon_session *session, enum udmon_left reason);
-/* Sends a session's waiting messages; -EAGAIN if it must wait. */
+/** Sends a session's waiting messages; -EAGAIN if it must wait. */
 int udmon_server_pump(struct udmon_session *session);
-/* Serves each session with work once; a session that must wait moves to the end. */
+/** Serves each session with work once; a session that must wait moves to the end. */
 void udmon_server_service(struct udmon_server *server);
-/* A timer: finds silent clients. */
+/** A timer: finds silent clients. */
 void udmon_server_scan(struct udmon_timer *timer);
 
 #endif

@@ -42,9 +42,9 @@ void udmon_sessions_init(struct udmon_sessions *sessions);
 struct udmon_session *udmon_sessions_by_token(const struct udmon_sessions *sessions,
                                               uint64_t token);
 struct udmon_session *udmon_sessions_by_id(const struct udmon_sessions *sessions, uint64_t id);
-/* Takes it over; its token and identity are set. */
+/** Takes it over; its token and identity are set. */
 void udmon_sessions_add(struct udmon_sessions *sessions, struct udmon_session *session);
-/* Removes the session and frees it with its channel and path. */
+/** Removes the session and frees it with its channel and path. */
 void udmon_sessions_remove(struct udmon_sessions *sessions, struct udmon_session *session);
 void udmon_session_pend(struct udmon_sessions *sessions, struct udmon_session *session);
 

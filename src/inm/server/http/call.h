@@ -32,7 +32,7 @@ struct call {
 #define PUT_TEXT(o, name, v) json_object_object_add(o, name, json_object_new_string(v))
 #define PUT_BOOL(o, name, v) json_object_object_add(o, name, json_object_new_boolean(v))
 
-/*
+/**
  * Arguments, from the query of a GET and from the body of a POST. api_check() has compared them with
  * the description of the call before the call is handled: what is there has the right type and
  * range.

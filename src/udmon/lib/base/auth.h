@@ -27,28 +27,28 @@ struct udmon_gate {
     unsigned next_used;
 };
 
-/* `path` NULL: no secret. -EACCES: missing, empty, too long, not a file, or others may read it. */
+/** `path` NULL: no secret. -EACCES: missing, empty, too long, not a file, or others may read it. */
 int udmon_secret_load(const char *path, struct udmon_secret *secret);
 
-/*
+/**
  * -EACCES, with a line in the log: `path`, called `what`, is missing, or other users may read it.
  */
 int udmon_private_file(const char *what, const char *path);
 
-/* Random bytes good for keys. */
+/** Random bytes good for keys. */
 int udmon_random(void *bytes, size_t length);
 
-/* mac = HMAC-SHA256(secret, role + a + b); b may have length 0. */
+/** mac = HMAC-SHA256(secret, role + a + b); b may have length 0. */
 int udmon_sign(const struct udmon_secret *secret, const char *role, const void *a, size_t a_length,
                const void *b, size_t b_length, uint8_t mac[UDMON_MAC_SIZE]);
 
-/* In constant time. */
+/** In constant time. */
 int udmon_mac_equal(const uint8_t *a, const uint8_t *b, size_t length);
 
 int udmon_gate_open(struct udmon_gate *gate);
 int udmon_gate_nonce(struct udmon_gate *gate, const uint8_t client_nonce[UDMON_NONCE_SIZE],
                      uint8_t nonce[UDMON_NONCE_SIZE]);
-/*
+/**
  * Whether the server has made the nonce for this client nonce, and the nonce is fresh and unused.
  */
 int udmon_gate_check(struct udmon_gate *gate, const uint8_t client_nonce[UDMON_NONCE_SIZE],

@@ -4,10 +4,10 @@
 
 #include <stdint.h>
 
-/* Monotonic time in ns. */
+/** Monotonic time in ns. */
 uint64_t udmon_now_ns(void);
 
-/* The time of day, in ns since 1970. */
+/** The time of day, in ns since 1970. */
 uint64_t udmon_time_ns(void);
 
 #endif

@@ -15,7 +15,7 @@ struct udmon_log_limit {
     uint64_t unsaid;
 };
 
-/* Whether a line may be written now; *unsaid_p: how many were not since the last one. */
+/** Whether a line may be written now; *unsaid_p: how many were not since the last one. */
 int udmon_log_allowed(struct udmon_log_limit *limit, uint64_t *unsaid_p);
 
 #define udmon_warn_limited(_limit, _format, ...)                                                   \
@@ -26,7 +26,7 @@ int udmon_log_allowed(struct udmon_log_limit *limit, uint64_t *unsaid_p);
         }                                                                                          \
     } while (0)
 
-/* Returns " (and N times before, not told)" or "". */
+/** Returns " (and N times before, not told)" or "". */
 const char *udmon_log_unsaid(uint64_t count);
 
 #define udmon_error(...) udmon_log(UDMON_LOG_ERROR, __VA_ARGS__)

@@ -64,7 +64,7 @@ void udmon_chan_init(struct udmon_chan *chan, const struct udmon_options *option
                      const struct udmon_chan_ops *ops, void *arg);
 void udmon_chan_cleanup(struct udmon_chan *chan);
 
-/*
+/**
  * A connection is there: datagrams of up to `mtu` if the options do not say less, incoming records
  * numbered from `first`.
  * -EMSGSIZE: datagrams of that size are too small to be of use.
@@ -74,49 +74,51 @@ void udmon_chan_disconnect(struct udmon_chan *chan);
 
 void udmon_chan_stats(const struct udmon_chan *chan, struct udmon_stats *stats);
 
-/* Queue a record. -EMSGSIZE, -ENOMEM. */
+/** Queue a record. -EMSGSIZE, -ENOMEM. */
 int udmon_chan_push(struct udmon_chan *chan, const void *data, size_t length);
 
-/*
+/**
  * Queues a record and sends full datagrams. Data that goes into a datagram at once is not copied
  * into the queue. *pumped_p is the result of udmon_chan_pump.
  */
 int udmon_chan_push_pump(struct udmon_chan *chan, const void *data, size_t length, int *pumped_p);
 
-/* Number of the oldest record not yet sent: all before have been sent or dropped. */
+/** Number of the oldest record not yet sent: all before have been sent or dropped. */
 uint64_t udmon_chan_sent_before(const struct udmon_chan *chan);
 
-/*
+/**
  * Sends full datagrams, and with `all` also a partly filled datagram. 0: nothing is left to send;
  * -EAGAIN: no room now; another error: the path is gone.
  */
 int udmon_chan_pump(struct udmon_chan *chan, int all);
 
-/* The same, and not more than `most` datagrams. */
+/** The same, and not more than `most` datagrams. */
 int udmon_chan_pump_some(struct udmon_chan *chan, int all, unsigned most);
 
-/* Number of the oldest record not yet sent, as the present server counts. */
+/** Number of the oldest record not yet sent, as the present server counts. */
 uint64_t udmon_chan_number(const struct udmon_chan *chan);
 
-/*
+/**
  * Directs unsent records to another server, which counts the first of them as `number`. Call this
  * before telling the server this number. Returns the previous udmon_chan_number.
  */
 uint64_t udmon_chan_renumber(struct udmon_chan *chan, uint64_t number);
 
-/* Send a datagram without content (UDMON_BYE); `end`: how many records there were, by our count. */
+/**
+ * Send a datagram without content (UDMON_BYE); `end`: how many records there were, by our count.
+ */
 int udmon_chan_signal(struct udmon_chan *chan, uint8_t type, uint64_t end);
 
-/* Send UDMON_PING, or UDMON_PONG with the ping's time, or 0 where there was no ping. */
+/** Send UDMON_PING, or UDMON_PONG with the ping's time, or 0 where there was no ping. */
 int udmon_chan_ping(struct udmon_chan *chan, uint8_t type, uint64_t time_ns);
 
-/* Handle a datagram. Returns its type, or -EPROTO if it makes no sense. */
+/** Handle a datagram. Returns its type, or -EPROTO if it makes no sense. */
 int udmon_chan_receive(struct udmon_chan *chan, const void *data, size_t length);
 
-/* Writes the header of an outgoing datagram; returns the byte after the header. */
+/** Writes the header of an outgoing datagram; returns the byte after the header. */
 void *udmon_chan_header(const struct udmon_chan *chan, void *buffer, uint8_t type, uint64_t seq,
                         uint16_t count);
-/* The counting half of ops->send. */
+/** The counting half of ops->send. */
 int udmon_chan_send(struct udmon_chan *chan, size_t size, udmon_pack_fn pack, void *arg);
 
 /* chan_rx.c */

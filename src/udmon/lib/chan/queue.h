@@ -24,7 +24,7 @@ struct udmon_queue {
 int udmon_queue_open(struct udmon_queue *queue, size_t size);
 void udmon_queue_close(struct udmon_queue *queue);
 
-/*
+/**
  * Appends a record. Returns how many of the oldest records were dropped, or -EMSGSIZE if the record
  * is longer than the whole queue. `data` must stay valid until udmon_queue_keep, which copies the
  * rest of the record from byte `from` on. Do not append another record before udmon_queue_keep.
@@ -34,7 +34,7 @@ void udmon_queue_keep(struct udmon_queue *queue, size_t from);
 
 /* The following functions run for every record, some of them several times. */
 
-/* A record in the ring: its length (32 bits), then the bytes, padded to align the next length. */
+/** A record in the ring: its length (32 bits), then the bytes, padded to align the next length. */
 static inline size_t udmon_queue_space(size_t length)
 {
     size_t align = sizeof(uint32_t);
@@ -58,7 +58,7 @@ static inline const void *udmon_queue_at(const struct udmon_queue *queue, size_t
     return queue->bytes + position + sizeof(uint32_t);
 }
 
-/* The oldest record, or NULL. */
+/** The oldest record, or NULL. */
 static inline const void *udmon_queue_front(const struct udmon_queue *queue, size_t *length_p)
 {
     if (queue->count == 0) {
@@ -68,14 +68,14 @@ static inline const void *udmon_queue_front(const struct udmon_queue *queue, siz
     return udmon_queue_at(queue, queue->head);
 }
 
-/* Behind a record: the next one, or the start of the ring where those before the wrap end. */
+/** Behind a record: the next one, or the start of the ring where those before the wrap end. */
 static inline size_t udmon_queue_behind(const struct udmon_queue *queue, size_t position)
 {
     position += udmon_queue_space(udmon_queue_length_at(queue, position));
     return ((queue->tail <= queue->head) && (position == queue->end)) ? 0 : position;
 }
 
-/* The record behind that at `*position` (start with head), or NULL: to look without taking. */
+/** The record behind that at `*position` (start with head), or NULL: to look without taking. */
 static inline const void *udmon_queue_next(const struct udmon_queue *queue, size_t *position,
                                            size_t *length_p)
 {

@@ -71,48 +71,48 @@ struct udmon_link {
     struct sockaddr_storage local, remote;
 };
 
-/*
+/**
  * tls.c: the context of a server's or a client's links. The secret may be empty, and is not used if
  * the options name certificates. -EACCES: their files cannot be used.
  */
 int udmon_tls_open(struct udmon_tls *tls, const struct udmon_secret *secret,
                    const struct udmon_options *options, int server);
 void udmon_tls_close(struct udmon_tls *tls);
-/*
+/**
  * Reads changed certificate files again. If the new files are unusable, the old certificates stay.
  */
 void udmon_tls_refresh(struct udmon_tls *tls);
-/* The server's certificate must name this host, a name or an IP address. -ENOMEM. */
+/** The server's certificate must name this host, a name or an IP address. -ENOMEM. */
 int udmon_tls_expect(const struct udmon_tls *tls, SSL *ssl, const char *host);
-/* Whether an error of OpenSSL is that the peer has sent an alert. */
+/** Whether an error of OpenSSL is that the peer has sent an alert. */
 int udmon_tls_is_alert(unsigned long error);
-/* Why a handshake failed, said of the peer, from OpenSSL's last error. */
+/** Why a handshake failed, said of the peer, from OpenSSL's last error. */
 void udmon_tls_problem(const struct udmon_tls *tls, const SSL *ssl, char *text, size_t size);
-/* link.c: the socket as OpenSSL's. */
+/** link.c: the socket as OpenSSL's. */
 BIO_METHOD *udmon_link_bio(void);
 
-/* Makes a link of an accepted socket, and takes over the socket, also on failure. */
+/** Makes a link of an accepted socket, and takes over the socket, also on failure. */
 int udmon_link_accept(struct udmon_tls *tls, struct udmon_loop *loop, int fd,
                       const struct udmon_link_ops *ops, void *arg, struct udmon_link **link_p);
-/* A link from `source` (NULL: by routing) to `addr`, which is an address of `host`. */
+/** A link from `source` (NULL: by routing) to `addr`, which is an address of `host`. */
 int udmon_link_connect(struct udmon_tls *tls, struct udmon_loop *loop,
                        const struct sockaddr *source, const struct sockaddr *addr, const char *host,
                        const struct udmon_link_ops *ops, void *arg, struct udmon_link **link_p);
-/* May be called from within the owner's functions. Waiting data is lost. */
+/** May be called from within the owner's functions. Waiting data is lost. */
 void udmon_link_close(struct udmon_link *link);
 
-/* Another owner. */
+/** Another owner. */
 void udmon_link_give(struct udmon_link *link, const struct udmon_link_ops *ops, void *arg);
 
-/*
+/**
  * Queue a message of at most `size` bytes; it leaves with udmon_tls_send. -EAGAIN: no room now,
  * `pack` was not called, and the loop wakes when there is; -EIO: the link is not open.
  */
 int udmon_link_send(struct udmon_link *link, size_t size, udmon_pack_fn pack, void *arg);
-/* The same with bytes that are there. */
+/** The same with bytes that are there. */
 int udmon_link_send_bytes(struct udmon_link *link, const void *data, size_t length);
 
-/*
+/**
  * Writes queued data to the sockets. Returns how many links still have queued data. `all`: also
  * write to links that had no room the last time. The loop already waits for these links.
  */

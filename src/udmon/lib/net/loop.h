@@ -35,7 +35,7 @@ struct udmon_loop {
     unsigned deleted; /* counts deletions, so that events of a deleted source are not handled */
 };
 
-/* A thread that gets no signals: they are the main thread's. */
+/** A thread that gets no signals: they are the main thread's. */
 int udmon_thread_start(pthread_t *thread, void *(*run)(void *arg), void *arg);
 
 int udmon_loop_open(struct udmon_loop *loop);
@@ -43,19 +43,19 @@ void udmon_loop_close(struct udmon_loop *loop);
 
 int udmon_loop_add(struct udmon_loop *loop, struct udmon_source *source, uint32_t events);
 int udmon_loop_modify(struct udmon_loop *loop, struct udmon_source *source, uint32_t events);
-/* Before the descriptor is closed. */
+/** Before the descriptor is closed. */
 void udmon_loop_delete(struct udmon_loop *loop, struct udmon_source *source);
 
-/* (Re)start a one-shot timer. */
+/** (Re)start a one-shot timer. */
 void udmon_timer_set(struct udmon_loop *loop, struct udmon_timer *timer, uint64_t delay_ms);
-/* The same for a moment of udmon_now_ns, for periods that must not drift. */
+/** The same for a moment of udmon_now_ns, for periods that must not drift. */
 void udmon_timer_set_at(struct udmon_loop *loop, struct udmon_timer *timer, uint64_t due_ns);
 void udmon_timer_cancel(struct udmon_timer *timer);
 
-/* Calls ready sources and due timers, without waiting; returns the number of calls. */
+/** Calls ready sources and due timers, without waiting; returns the number of calls. */
 int udmon_loop_run(struct udmon_loop *loop);
 
-/*
+/**
  * The same, for a caller that has more work before it waits: until udmon_loop_leave, changes of
  * timers cost no system call.
  */
@@ -69,10 +69,10 @@ struct udmon_signals {
     int ended;            /* SIGTERM or SIGINT has */
 };
 
-/* Before there are threads. */
+/** Before there are threads. */
 int udmon_signals_catch(struct udmon_loop *loop, struct udmon_signals *signals,
                         void (*hangup)(void));
-/* Run the loop until SIGTERM or SIGINT. */
+/** Run the loop until SIGTERM or SIGINT. */
 void udmon_signals_wait(struct udmon_loop *loop, struct udmon_signals *signals);
 
 #endif

@@ -66,46 +66,48 @@ struct udmon_net {
     uint64_t seen_received;              /* as it was when udmon_net_arm looked last */
 };
 
-/* `tls` made the links that become paths. The caller owns it. */
+/** `tls` made the links that become paths. The caller owns it. */
 int udmon_net_open(struct udmon_net *net, struct udmon_loop *loop, struct udmon_tls *tls,
                    udmon_net_receive_fn receive, udmon_net_broken_fn broken, void *arg);
 void udmon_net_close(struct udmon_net *net);
 
-/*
+/**
  * The port of a transport on a device, opened if it is not. `device` NULL: the first one;
  * `gid_index` -1: the transport's choice. -ENODEV: UCT has no such thing here.
  */
 int udmon_net_port(struct udmon_net *net, const char *transport, const char *device, int gid_index,
                    struct udmon_port **port_p);
 
-/* Its paths are closed before. */
+/** Its paths are closed before. */
 void udmon_port_close(struct udmon_port *port);
 
-/* A UCT status as a negative errno. */
+/** A UCT status as a negative errno. */
 int udmon_net_errno(ucs_status_t status);
 
-/* Write struct udmon_address; returns its length, or -EMSGSIZE. */
+/** Write struct udmon_address; returns its length, or -EMSGSIZE. */
 int udmon_port_address(struct udmon_port *port, void *buffer, size_t size);
 
-/* -EINVAL: malformed address; -ENETUNREACH: no way there from this port. */
+/** -EINVAL: malformed address; -ENETUNREACH: no way there from this port. */
 int udmon_path_open(struct udmon_port *port, const void *address, size_t length,
                     struct udmon_path **path_p);
-/* Makes a path from a link, and takes over the link. */
+/** Makes a path from a link, and takes over the link. */
 int udmon_path_of_link(struct udmon_net *net, struct udmon_link *link, struct udmon_path **path_p);
 void udmon_path_close(struct udmon_path *path);
-/* Largest datagram. */
+/** Largest datagram. */
 size_t udmon_path_mtu(const struct udmon_path *path);
 
-/* 0; -EAGAIN: no room now, `pack` was not called; -EIO: the path has failed. */
+/** 0; -EAGAIN: no room now, `pack` was not called; -EIO: the path has failed. */
 int udmon_path_send(struct udmon_path *path, size_t size, udmon_pack_fn pack, void *arg);
 
-/* Handle completions and datagrams; returns how many. */
+/** Handle completions and datagrams; returns how many. */
 unsigned udmon_net_progress(struct udmon_net *net);
 
-/* Gives sent datagrams a short time to leave. Only this function waits, and only before closing. */
+/**
+ * Gives sent datagrams a short time to leave. Only this function waits, and only before closing.
+ */
 void udmon_net_drain(struct udmon_net *net);
 
-/* Prepare to sleep. Returns 0 if news will wake us, 1 if there is something to do already. */
+/** Prepare to sleep. Returns 0 if news will wake us, 1 if there is something to do already. */
 int udmon_net_arm(struct udmon_net *net);
 
 #endif

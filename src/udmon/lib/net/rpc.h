@@ -49,7 +49,7 @@ struct udmon_cm_request;
 typedef void (*udmon_rpc_done_fn)(void *arg, const struct udmon_rpc_place *place,
                                   const void *response, long length);
 
-/*
+/**
  * From `source` (NULL: by routing) to `addr`. `done` is called later, never from within. -ENODEV:
  * this host has no RDMA.
  */
