@@ -13,8 +13,9 @@
 #ifndef COMMON_NMP_LINK_H
 #define COMMON_NMP_LINK_H
 
-#include <assert.h>
 #include "nmp.h"
+
+#include <assert.h>
 
 #define INM_LINK_MAGIC   0x4b4e494c4d4e49ull /* "INMLINK" */
 #define INM_LINK_VERSION 1u

@@ -7,15 +7,14 @@
 #include "api/mgmt.h"
 #include "base/log.h"
 #include "core/endpoint.h"
+#include "common/nmp.h"
+#include "common/nmp_link.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-
-#include "common/nmp.h"
-#include "common/nmp_link.h"
 
 struct glex_mgmt {
     int fd;

@@ -2,8 +2,8 @@
  * Collective requests on the owner's side: checks, posting, error requests, and the continuation of
  * requests that an agent could not finish.
  */
-#include "base/log.h"
 #include "coll/coll.h"
+#include "base/log.h"
 #include "core/shm.h"
 #include "debug/fault.h"
 

@@ -1,10 +1,10 @@
 /* inm: the command line of network management. */
+#include "cli.h"
+#include "openglex.h"
+
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-#include "cli.h"
-#include "openglex.h"
 
 static const char usage[] =
     "Usage: inm [OPTION]... COMMAND\n"

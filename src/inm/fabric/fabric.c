@@ -1,12 +1,11 @@
 /* The emulated network: wires, packets and the clock; see fabric.h. */
 #include "fabric.h"
+#include "inm/wire/flit.h"
+#include "walk.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-
-#include "inm/wire/flit.h"
-#include "walk.h"
 
 #define LANES               8
 #define DEFAULT_TEMPERATURE 45000

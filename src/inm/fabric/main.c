@@ -1,4 +1,9 @@
 /* inm-fabric: the emulated network. */
+#include "faults.h"
+#include "openglex.h"
+#include "serve.h"
+#include "traffic.h"
+
 #include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
@@ -6,11 +11,6 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
-
-#include "faults.h"
-#include "openglex.h"
-#include "serve.h"
-#include "traffic.h"
 
 static volatile int stop;
 

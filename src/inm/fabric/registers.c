@@ -1,9 +1,8 @@
 /* The registers of a chip, by address; see wire/regs.h. */
 #include "fabric.h"
+#include "traffic.h"
 
 #include <stdlib.h>
-
-#include "traffic.h"
 
 /* The neighbour entry of a port. A chip learns the entry when the link comes up. */
 static uint32_t neighbour(const struct fabric *fab, uint32_t port)

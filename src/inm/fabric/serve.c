@@ -5,6 +5,9 @@
  * the answer is text: "ok ..." or "error ...".
  */
 #include "serve.h"
+#include "common/nmp_link.h"
+#include "common/unix_listen.h"
+#include "traffic.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -18,10 +21,6 @@
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
-
-#include "common/nmp_link.h"
-#include "common/unix_listen.h"
-#include "traffic.h"
 
 #define MAX_CLIENTS 64
 #define MAX_QUEUED  (1u << 20) /* records for a client that does not read: 72 MB */

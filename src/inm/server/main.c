@@ -1,13 +1,4 @@
 /* inmd: the management server. */
-#include <curl/curl.h>
-#include <getopt.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <termios.h>
-#include <unistd.h>
-
 #include "act/chips.h"
 #include "act/plan.h"
 #include "act/routes.h"
@@ -23,6 +14,15 @@
 #include "watch/region.h"
 #include "watch/snapshot.h"
 #include "watch/status.h"
+
+#include <curl/curl.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <termios.h>
+#include <unistd.h>
 
 #define RETRY_SECONDS     1.0 /* until the next look for a network that is gone */
 #define RETRY_MAX_SECONDS 8.0 /* the pause doubles up to this while nothing can be connected */

@@ -1,7 +1,7 @@
 /* Topologies by their names: those of this project, and those of files; see topo.h. */
-#include <string.h>
-
 #include "topo.h"
+
+#include <string.h>
 
 struct inm_topo *inm_topo_make(const char *what, char *error, size_t size)
 {

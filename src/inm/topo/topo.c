@@ -1,11 +1,10 @@
 /* Topologies: chips, wires and their names; see topo.h. */
 #include "topo.h"
+#include "common/nmp.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "common/nmp.h"
 
 struct inm_topo *inm_topo_new(uint32_t num_nrc, uint32_t num_nic)
 {

@@ -16,11 +16,11 @@
 #ifndef INM_TOPO_H
 #define INM_TOPO_H
 
+#include "inm/wire/regs.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-#include "inm/wire/regs.h"
 
 #define INM_NONE     0xffffffffu
 #define INM_NAME_MAX 32

@@ -8,11 +8,10 @@
  * root spine, root edge, leaf, spine, edge: the 8 hops between NRCs that the paper measured.
  */
 #include "topo.h"
+#include "common/nmp.h"
 
 #include <stdio.h>
 #include <string.h>
-
-#include "common/nmp.h"
 
 /* Where the NRCs of each stage begin. */
 struct plan {

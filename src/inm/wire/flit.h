@@ -12,8 +12,9 @@
 #ifndef INM_FLIT_H
 #define INM_FLIT_H
 
-#include <assert.h>
 #include "common/nmp.h"
+
+#include <assert.h>
 
 #define FLIT_BITS    198
 #define PACKET_FLITS 4

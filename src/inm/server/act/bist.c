@@ -8,11 +8,10 @@
  * this host's own NIC.
  */
 #include "bist.h"
+#include "access.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-#include "access.h"
 
 struct tree {
     const struct inm_topo *topo;

@@ -1,9 +1,8 @@
 /* Configuration of all chips, and the full scan; see chips.h. */
 #include "chips.h"
+#include "access.h"
 
 #include <string.h>
-
-#include "access.h"
 
 /* Events that a chip shall report. */
 #define EVENTS_WANTED                                                                              \

@@ -9,10 +9,10 @@
 #ifndef INM_GRAPH_H
 #define INM_GRAPH_H
 
+#include "inm/topo/topo.h"
+
 #include <stdbool.h>
 #include <stdint.h>
-
-#include "inm/topo/topo.h"
 
 #define GRAPH_FAR 255
 

@@ -1,11 +1,10 @@
 /* Plans; see plan.h. */
 #include "plan.h"
+#include "access.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "access.h"
 
 #define PLANS       16 /* plans that are kept */
 #define MAX_APPLIED 32

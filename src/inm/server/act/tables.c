@@ -1,11 +1,10 @@
 /* Routing tables into the chips; see tables.h. */
 #include "tables.h"
+#include "access.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "access.h"
 
 /* The caller holds `busy`, so the tables stay. */
 static bool have_tables(const struct inmd *d, struct route_result *r)

@@ -1,9 +1,8 @@
 /* The path between two hosts; see trace.h. */
 #include "trace.h"
+#include "access.h"
 
 #include <stdio.h>
-
-#include "access.h"
 
 /* The entry of a port's table. */
 static int read_entry(struct inmd *d, uint32_t chip, uint32_t in, uint32_t nic, uint64_t *ports)

@@ -1,15 +1,14 @@
 /* The configuration file of inmd; errors name the line. */
 #include "config.h"
+#include "alarm.h"
+#include "inm/topo/topo.h"
+#include "net.h"
 
 #include <ini.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "alarm.h"
-#include "inm/topo/topo.h"
-#include "net.h"
 
 struct reader {
     const char *path;

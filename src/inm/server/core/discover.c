@@ -7,12 +7,11 @@
  * same distance are asked at once; their answers are worked through in a fixed order.
  */
 #include "discover.h"
+#include "base.h"
+#include "common/nmp.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-#include "base.h"
-#include "common/nmp.h"
 
 #define REQS_A_CHIP 6
 

@@ -2,10 +2,10 @@
 #ifndef INM_DISCOVER_H
 #define INM_DISCOVER_H
 
-#include <time.h>
-
 #include "inm/topo/topo.h"
 #include "net.h"
+
+#include <time.h>
 
 /* The source routes from this host to a chip and back. */
 struct inm_route {

@@ -4,6 +4,8 @@
  * else is written immediately, so a crash loses nothing that a user has seen confirmed.
  */
 #include "history.h"
+#include "base.h"
+#include "place.h"
 
 #include <json-c/json.h>
 #include <pthread.h>
@@ -13,9 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-
-#include "base.h"
-#include "place.h"
 
 struct history {
     sqlite3 *db;

@@ -2,11 +2,11 @@
 #ifndef INM_HISTORY_H
 #define INM_HISTORY_H
 
+#include "alarm.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-#include "alarm.h"
 
 struct history;
 struct json_object;

@@ -8,10 +8,6 @@
 #ifndef INM_INMD_H
 #define INM_INMD_H
 
-#include <pthread.h>
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "alarm.h"
 #include "base.h"
 #include "common/nmp.h"
@@ -21,6 +17,10 @@
 #include "inm/topo/topo.h"
 #include "inm/wire/table.h"
 #include "net.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
 
 #define INM_EVENTS 16384 /* reports kept in memory; the history has all */
 

@@ -1,5 +1,7 @@
 /* Requests to chips; see net.h. */
 #include "net.h"
+#include "base.h"
+#include "common/nmp.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -9,9 +11,6 @@
 #include <time.h>
 
 #include <glex_ext.h>
-
-#include "base.h"
-#include "common/nmp.h"
 
 #define REPORT_ROOM (1u << 20)
 #define CHUNK       16384 /* requests after which other threads get their turn */

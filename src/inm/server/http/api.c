@@ -1,9 +1,8 @@
 /* The table of all calls; see api.h. */
 #include "api.h"
+#include "handlers.h"
 
 #include <string.h>
-
-#include "handlers.h"
 
 #define END                                   {NULL, PARAM_END, 0, 0, NULL, false, NULL}
 #define WHOLE(name, min, max, required, help) {name, PARAM_WHOLE, min, max, NULL, required, help}

@@ -6,9 +6,9 @@
 #ifndef INM_API_H
 #define INM_API_H
 
-#include <stdio.h>
-
 #include "call.h"
+
+#include <stdio.h>
 
 enum param_kind {
     PARAM_END,

@@ -1,10 +1,5 @@
 /* Calls that change something, or put load on the network. */
 #include "handlers.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "inm/server/act/access.h"
 #include "inm/server/act/bist.h"
 #include "inm/server/act/chips.h"
@@ -13,6 +8,10 @@
 #include "inm/server/watch/alerts.h"
 #include "inm/server/watch/load.h"
 #include "inm/server/watch/status.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 void post_login(struct call *call)
 {

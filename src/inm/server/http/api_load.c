@@ -1,13 +1,12 @@
 /* Calls for load, the past, and the inventory. */
 #include "handlers.h"
+#include "inm/server/watch/inventory.h"
+#include "inm/server/watch/load.h"
+#include "inm/server/watch/snapshot.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "inm/server/watch/inventory.h"
-#include "inm/server/watch/load.h"
-#include "inm/server/watch/snapshot.h"
 
 #define TOP 10
 

@@ -1,10 +1,9 @@
 /* Calls for plans: make, show as a picture, apply, undo. */
 #include "handlers.h"
+#include "inm/server/act/plan.h"
 
 #include <stdio.h>
 #include <string.h>
-
-#include "inm/server/act/plan.h"
 
 #define MAX_NAMES 1000 /* hosts that a reply names */
 

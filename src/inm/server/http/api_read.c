@@ -1,11 +1,5 @@
 /* Calls that only look. */
 #include "handlers.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/resource.h>
-
 #include "inm/server/act/access.h"
 #include "inm/server/act/chips.h"
 #include "inm/server/act/trace.h"
@@ -13,6 +7,11 @@
 #include "inm/server/watch/alerts.h"
 #include "inm/server/watch/status.h"
 #include "metrics.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
 
 static void put_port(struct json_object *o, const struct inm_topo *topo, const char *name,
                      uint32_t port)

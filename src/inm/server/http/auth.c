@@ -1,5 +1,6 @@
 /* Users and sessions; see auth.h. */
 #include "auth.h"
+#include "inm/server/core/base.h"
 
 #include <ctype.h>
 #include <pthread.h>
@@ -8,8 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "inm/server/core/base.h"
 
 #define MAX_SESSIONS 256
 #define MAX_TRIES    1024

@@ -7,12 +7,12 @@
 #ifndef INM_AUTH_H
 #define INM_AUTH_H
 
+#include "inm/server/core/config.h"
+#include "inm/server/core/history.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-#include "inm/server/core/config.h"
-#include "inm/server/core/history.h"
 
 #define AUTH_TOKEN 33 /* 16 random bytes in hexadecimal, and the end */
 

@@ -2,11 +2,11 @@
 #ifndef INM_CALL_H
 #define INM_CALL_H
 
-#include <json-c/json.h>
-#include <stdbool.h>
-
 #include "auth.h"
 #include "inm/server/core/inmd.h"
+
+#include <json-c/json.h>
+#include <stdbool.h>
 
 struct MHD_Connection;
 

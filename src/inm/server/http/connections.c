@@ -5,12 +5,11 @@
  * descriptor stays valid until connections_remove(), because libmicrohttpd closes it afterwards.
  */
 #include "connections.h"
+#include "inm/server/core/base.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/socket.h>
-
-#include "inm/server/core/base.h"
 
 #define REQUEST_SECONDS 10.0 /* from the connection, or the last answer, to a complete request */
 #define ANSWER_SECONDS  60.0 /* for a client to read an answer */

@@ -6,6 +6,11 @@
  * others are refused. Clients over TCP need a session.
  */
 #include "http.h"
+#include "api.h"
+#include "client.h"
+#include "common/unix_listen.h"
+#include "connections.h"
+#include "web.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -19,12 +24,6 @@
 #include <sys/un.h>
 #include <unistd.h>
 #include <zlib.h>
-
-#include "api.h"
-#include "client.h"
-#include "common/unix_listen.h"
-#include "connections.h"
-#include "web.h"
 
 #define MAX_CONNECTIONS  256
 #define MAX_CLOSING      1024 /* connections that are closed, and whose threads end */

@@ -1,9 +1,8 @@
 /* OpenMetrics text of the server. */
 #include "metrics.h"
+#include "inm/server/watch/load.h"
 
 #include <stdio.h>
-
-#include "inm/server/watch/load.h"
 
 struct metric {
     const char *name, *type, *help;

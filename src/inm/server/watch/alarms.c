@@ -7,12 +7,11 @@
  * alarm replaces the alarms of its links. The largest dead part counts.
  */
 #include "alarms.h"
+#include "status.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "status.h"
 
 #define RETRY_SECONDS 15.0 /* without a report for so long, the retries are over */
 #define MAX_OF_A_KIND 64   /* more alarms of one cause become one */

@@ -1,5 +1,7 @@
 /* Alerts; see alerts.h. */
 #include "alerts.h"
+#include "alarms.h"
+#include "inm/server/core/place.h"
 
 #include <curl/curl.h>
 #include <json-c/json.h>
@@ -7,9 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include "alarms.h"
-#include "inm/server/core/place.h"
 
 #define RETRY_SECONDS 15.0 /* after a target that could not be reached */
 

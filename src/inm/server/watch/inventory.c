@@ -1,12 +1,11 @@
 /* The inventory; see inventory.h. */
 #include "inventory.h"
+#include "inm/server/act/access.h"
 
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "inm/server/act/access.h"
 
 /* The part that was known at a place. @return false: none. */
 static bool known_part(sqlite3_stmt *find, const char *name, int64_t *serial, int64_t *firmware)

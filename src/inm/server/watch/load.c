@@ -1,11 +1,10 @@
 /* The load of links; see load.h. */
 #include "load.h"
+#include "inm/server/act/access.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "inm/server/act/access.h"
 
 static uint32_t nrc_ports(const struct inmd *d)
 {

@@ -5,12 +5,11 @@
  * start, the other server tells its chips to report to itself again.
  */
 #include "region.h"
+#include "inm/server/act/chips.h"
 
 #include <curl/curl.h>
 #include <stdio.h>
 #include <string.h>
-
-#include "inm/server/act/chips.h"
 
 static size_t ignore(char *data, size_t size, size_t num, void *arg)
 {

@@ -1,13 +1,12 @@
 /* Snapshots in the database, compressed by zlib; see snapshot.h. */
 #include "snapshot.h"
+#include "alarms.h"
+#include "load.h"
 
 #include <sqlite3.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
-
-#include "alarms.h"
-#include "load.h"
 
 #define MIN_SECONDS 10.0
 

@@ -1,11 +1,10 @@
 /* Conditions of the network from reports, discovery and polls; see status.h. */
 #include "status.h"
+#include "inm/server/act/access.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "inm/server/act/access.h"
 
 bool status_init(struct inmd *d)
 {
