@@ -157,7 +157,8 @@ static int gfi_av_insertsym(struct fid_av *fid, const char *node, size_t nodecnt
     return -FI_ENOSYS; /* addresses of the NIC do not follow one another */
 }
 
-/* The source of an entry that was removed gets the number of another entry, if there is one */
+/* After an entry was removed: maps its source to another entry with the same source, if there is
+ * one */
 static void gfi_av_forget_source(struct gfi_av *av, const struct gfi_av_entry *removed)
 {
     fi_addr_t i;

@@ -236,7 +236,7 @@ const char *cm_map_host(const struct cm_map *map, const struct cm_address *addre
     return name;
 }
 
-/* -3: nothing is said of that host */
+/* Returns the rank that the map gives to a host or to its queue pair; -3: the map names neither. */
 static int64_t host_rank(const struct cm_map *map, const char *host, uint32_t qpn)
 {
     char *key = g_strdup_printf("%s qp %u", host, qpn);

@@ -249,7 +249,7 @@ static void put_labels(struct picture *picture)
         put_text(cairo, picture->left - 6 - text_width(cairo, text),
                  picture->top + middle + FONT * 0.35, text);
         cairo_save(cairo);
-        if (g_utf8_strlen(text, -1) <= 3) { /* ranks stand upright, names do not fit so */
+        if (g_utf8_strlen(text, -1) <= 3) { /* a rank fits horizontally, a name is rotated */
             put_text(cairo, picture->left + middle - text_width(cairo, text) / 2, picture->top - 6,
                      text);
         } else {

@@ -31,7 +31,7 @@ struct glex_net_frame {
 /* The engine's memory for a frame. */
 struct glex_net_buffer {
     char *data;
-    uint32_t len; /* of it that is used, of GLEX_NET_FRAME_MAX */
+    uint32_t len; /* used bytes of `data`, at most GLEX_NET_FRAME_MAX */
 };
 
 /* Why a connection ended. */

@@ -95,7 +95,7 @@ struct net_epoch {
     uint64_t addr;
     uint64_t own, peer;      /* its number here; at the peer. 0: none; not known */
     uint64_t asked;          /* the number that the program knows; 0: it never asked */
-    struct net_peer *to;     /* whose connection has not ended, or NULL */
+    struct net_peer *to;     /* the peer, while its connection lasts; or NULL */
     struct net_source *from; /* likewise */
 };
 
@@ -165,8 +165,8 @@ struct glex_net {
     bool wants_room;     /* in a queue of the endpoint, at the last turn */
     bool paused;
     bool armed;                          /* by arm(), and not disarmed since */
-    bool warned;                         /* of a host that does not answer */
-    bool warned_of_address;              /* of a host with another address */
+    bool warned;                         /* logged: a host does not answer */
+    bool warned_of_address;              /* logged: a host connects from an unexpected address */
     struct glex_net_entry *entries;      /* in the segment */
     uint32_t num_entries, entries_ready; /* used; with storage */
     uint16_t places[NET_PLACES];         /* 1 and more: an entry's index, and 1 */

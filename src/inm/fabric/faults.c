@@ -180,7 +180,7 @@ static bool parse_option(struct faults *faults, struct fault *f, char *option, u
     if (strcmp(option, "at") == 0) {
         f->begin = now + (uint64_t)(number * 1e9);
     } else if (strcmp(option, "for") == 0) {
-        f->end = (uint64_t)(number * 1e9); /* made absolute when all is read */
+        f->end = (uint64_t)(number * 1e9); /* a duration; parse_spec() adds the begin */
     } else if (kinds[f->kind].key != NULL && strcmp(option, kinds[f->kind].key) == 0) {
         f->value = number;
     } else {

@@ -114,7 +114,7 @@ struct gfi_domain {
     struct gfi_list due_peers;   /* have messages or operations that could not be sent */
     struct gfi_list due_ops;     /* are to be tried again */
     struct gfi_list draining;    /* peers that have failed, whose messages may still arrive */
-    unsigned drain_rounds; /* calls in which the NIC found something, since the last failure */
+    unsigned drain_rounds;       /* progress calls with arrivals, since a peer failed last */
 
     int rouse_fd; /* eventfd in all wait sets, or -1 */
     bool roused;  /* it is signaled */

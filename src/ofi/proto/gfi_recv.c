@@ -189,7 +189,7 @@ static ucs_status_t gfi_recv_get(struct gfi_op *op)
                                   op->bundle.rkey, &op->comp);
         if (status == UCS_INPROGRESS) {
             op->comp.count++;
-            end = op->fetch_end; /* the NIC copies, and no help is wanted */
+            end = op->fetch_end; /* the NIC copies, so the sender need not help */
         } else if (status != UCS_OK) {
             return status;
         }

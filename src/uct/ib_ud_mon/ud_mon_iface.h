@@ -128,8 +128,8 @@ typedef struct ud_mon_ah {
     struct ibv_ah *ah;
     struct ibv_ah_attr attr;
     unsigned refs;
-    ucs_list_link_t dead; /* in the list of released ones, */
-    uint32_t last_use;    /* until the tail of the send ring is here */
+    ucs_list_link_t dead; /* in the list of released handles */
+    uint32_t last_use;    /* destroy a released handle when the tail of the send ring gets here */
 } ud_mon_ah_t;
 
 static inline khint_t ud_mon_ah_hash(struct ibv_ah_attr attr)

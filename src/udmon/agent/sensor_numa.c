@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of the node that is read. */
+/* The NUMA node whose files are read. */
 struct numa {
     unsigned number;
     int kernel_names;

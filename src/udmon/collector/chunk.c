@@ -183,7 +183,7 @@ static int xor_get(struct bits *bits, double *values, unsigned count)
     return 0;
 }
 
-/* Values as whole numbers of a decimal unit */
+/* A chunk stores decimal values as whole numbers, in 1 / units[i]. */
 
 static const double units[] = {1, 10, 100, 1e3, 1e4, 1e6, 1e9, 1e12};
 enum { UNITS = sizeof(units) / sizeof(units[0]) };

@@ -410,7 +410,8 @@ static enum MHD_Result answer(struct http *http, struct MHD_Connection *connecti
     if (local && call.session.role == ROLE_NONE) {
         return send_text(connection, 403, "text/plain", "not for this user\n", 18);
     }
-    /* Users behind one proxy have limits of their own. */
+    /* A request of a user counts for the user, not for the address: users behind one proxy do not
+     * share a limit. */
     if (!local && !auth_rate(http->d->auth,
                              call.session.role != ROLE_NONE ? call.session.user : call.address)) {
         return send_text(connection, 429, "text/plain", "too many requests\n", 18);

@@ -126,7 +126,8 @@ static int uct_glex_er_rx_alloc(const uct_glex_vc_t *vc, uct_glex_er_rx_t *er_rx
     er_rx->ctrl = er_rx->buf->nic_memory ? ctrl : NULL;
     er_rx->slots = er_rx->buf->nic_memory ? (uct_glex_slot_t *)(ctrl + 1) : NULL;
     if (er_rx->buf->nic_memory) {
-        /* The borrower has at least this number of messages in flight, with or without a mapping */
+        /* A borrower with a mapping may have UCT_GLEX_FIFO_SLOTS messages in flight, a borrower
+         * without a mapping `msgs_max`. Return credits often enough for both. */
         msgs_max = ucs_min(msgs_max, UCT_GLEX_FIFO_SLOTS);
     }
     uct_glex_fifo_set_size(&er_rx->fifo, units, msgs_max, er_rx->buf->nic_memory);

@@ -51,7 +51,7 @@ static void uct_glex_read_notes(const uint8_t *notes, size_t length, size_t alig
             }
             return;
         }
-        /* The last note may have no padding */
+        /* The last note of an ELF section may have no padding */
         end = ucs_min(end, length);
     }
 }

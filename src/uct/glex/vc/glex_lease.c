@@ -227,8 +227,9 @@ static ucs_status_t uct_glex_lease_send(uct_glex_iface_t *iface, uct_glex_lease_
     return uct_glex_status(glex_send_imm_mp(iface->nic, &req, NULL));
 }
 
-/* END also claims if our Gets have ended, and if puts to the borrowed FIFO arrive before END. A NIC
- * that loses messages does not keep the order: see uct_glex_debt_put(). */
+/* Sets UCT_GLEX_END_CLAIMS if none of our Gets is in progress and the NIC keeps the order, so that
+ * puts to the borrowed FIFO arrive before END. On a NIC that loses messages, uct_glex_debt_put()
+ * sends the claims. */
 static void uct_glex_lease_check_gets(uct_glex_lease_t *lease)
 {
     if (UCT_GLEX_NIC_LOSSLESS && ((lease->vc == NULL) || (lease->vc->rx_started == 0))) {

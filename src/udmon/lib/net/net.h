@@ -62,7 +62,7 @@ struct udmon_net {
     uint64_t pause_ns;                   /* and how long not to look then */
     int by_batches;                      /* the end of a batch wakes us, */
     uint64_t armed_ns;                   /* asked for at this time; */
-    unsigned pauses;                     /* not to be asked for that many times */
+    unsigned pauses;                     /* as often udmon_net_arm requests no wake-up by batches */
     uint64_t seen_received;              /* as it was when udmon_net_arm looked last */
 };
 
