@@ -19,6 +19,11 @@ expect()
     fi
 }
 
+PATH=$top/src/mcsm:$PATH
+expect 0 'usage' mcsm-import --help
+expect 0 'mcsm-import' mcsm-import --version
+expect 2 'usage' mcsm-import --nonsense
+expect 2 'usage' mcsm-import
 for program in mcsm mcsm-ctl mcsm-check; do
     expect 0 Usage "$bin/$program" --help
     expect 0 "$program [0-9]" "$bin/$program" --version
