@@ -16,6 +16,11 @@ void mcsm_log_set_level(mcsm_log_level_t level)
     limit = level;
 }
 
+mcsm_log_level_t mcsm_log_level(void)
+{
+    return limit;
+}
+
 int mcsm_log_parse_level(const char *word, mcsm_log_level_t *level_p)
 {
     for (unsigned i = 0; i < sizeof(words) / sizeof(*words); i++) {

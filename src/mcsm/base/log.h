@@ -11,6 +11,7 @@ typedef enum mcsm_log_level {
 
 /* Messages above this level are not written. */
 void mcsm_log_set_level(mcsm_log_level_t level);
+mcsm_log_level_t mcsm_log_level(void);
 
 /* "error", "warn", "info" or "debug"; -1 for another word. */
 int mcsm_log_parse_level(const char *word, mcsm_log_level_t *level_p);

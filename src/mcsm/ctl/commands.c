@@ -1,51 +1,20 @@
 /* The answers to mcsm-ctl, as JSON. */
 #include "ctl.h"
 
+#include "answer.h"
 #include "base/text.h"
+#include "console.h"
 #include "metrics.h"
 #include "sa/inside.h"
 
 #include <errno.h>
 #include <time.h>
 
-typedef struct json_object json_t;
-
-static void add_text(json_t *object, const char *key, const char *text)
-{
-    json_object_object_add(object, key, json_object_new_string(text));
-}
-
-static void add_number(json_t *object, const char *key, int64_t number)
-{
-    json_object_object_add(object, key, json_object_new_int64(number));
-}
-
-static void add_guid(json_t *object, const char *key, uint64_t guid)
-{
-    char text[24];
-
-    snprintf(text, sizeof(text), "0x%016lx", guid);
-    add_text(object, key, text);
-}
-
-static const char *type_name(const mcsm_node_t *node)
-{
-    return node->type == 2 ? "switch" : node->type == 3 ? "router" : "ca";
-}
-
 static const char *state_name(uint8_t state)
 {
     static const char *const names[] = {"none", "DOWN", "INIT", "ARMED", "ACTIVE", "DEFER"};
 
     return state < 6 ? names[state] : "unknown";
-}
-
-static void send_json(FILE *out, json_t *json)
-{
-    fprintf(
-        out, "json\n%s\n",
-        json_object_to_json_string_ext(json, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED));
-    json_object_put(json);
 }
 
 /* ---- status, nodes, ports ---- */
@@ -57,10 +26,10 @@ static json_t *foreign_managers(const mcsm_sm_t *sm)
     for (const mcsm_rival_t *rival = sm->election.foreign; rival != NULL; rival = rival->next) {
         json_t *entry = json_object_new_object();
 
-        add_guid(entry, "port_guid", rival->guid);
-        add_number(entry, "lid", rival->lid);
-        add_text(entry, "state", mcsm_sm_state_name(rival->state));
-        add_number(entry, "priority", rival->priority);
+        mcsm_add_guid(entry, "port_guid", rival->guid);
+        mcsm_add_number(entry, "lid", rival->lid);
+        mcsm_add_text(entry, "state", mcsm_sm_state_name(rival->state));
+        mcsm_add_number(entry, "priority", rival->priority);
         json_object_array_add(json, entry);
     }
     return json;
@@ -73,8 +42,9 @@ static void status(mcsm_daemon_t *daemon, FILE *out)
     const mcsm_sa_counters_t *sa = mcsm_sa_stats(daemon->sa);
     json_t *json = json_object_new_object();
 
-    add_text(json, "cluster", sm->config->name);
-    add_text(json, "state", mcsm_sm_state_name(sm->election.state));
+    mcsm_add_text(json, "cluster", sm->config->name);
+    mcsm_add_text(json, "version", PACKAGE_VERSION);
+    mcsm_add_text(json, "state", mcsm_sm_state_name(sm->election.state));
     json_object_object_add(
         json, "sweeping",
         json_object_new_boolean(sm->sweep.phase != MCSM_PHASE_IDLE || sm->sweep.wanted));
@@ -82,33 +52,33 @@ static void status(mcsm_daemon_t *daemon, FILE *out)
                            json_object_new_boolean(sm->stats.heavy_sweeps > 0 &&
                                                    !sm->sweep.incomplete &&
                                                    sm->election.state == MCSM_SM_MASTER_STATE));
-    add_guid(json, "port_guid", sm->own_guid);
-    add_number(json, "lid", sm->fabric->own_port ? sm->fabric->own_port->lid : 0);
-    add_text(json, "routing", mcsm_engine_name(sm->stats.engine));
-    add_number(json, "lanes", mcsm_sm_lanes(sm));
-    add_number(json, "lanes_needed", sm->stats.lanes_needed);
-    add_number(json, "left_out", sm->stats.left_out);
-    add_number(json, "contract_excess", sm->stats.excess);
-    add_number(json, "switches", sm->fabric->switch_count);
-    add_number(json, "end_nodes", sm->fabric->ca_count);
-    add_number(json, "links", sm->fabric->link_count);
-    add_number(json, "silent_ports", sm->stats.silent);
-    add_number(json, "without_lid", sm->stats.without_lid);
-    add_number(json, "credit_loop", sm->stats.credit_loop);
+    mcsm_add_guid(json, "port_guid", sm->own_guid);
+    mcsm_add_number(json, "lid", sm->fabric->own_port ? sm->fabric->own_port->lid : 0);
+    mcsm_add_text(json, "routing", mcsm_engine_name(sm->stats.engine));
+    mcsm_add_number(json, "lanes", mcsm_sm_lanes(sm));
+    mcsm_add_number(json, "lanes_needed", sm->stats.lanes_needed);
+    mcsm_add_number(json, "left_out", sm->stats.left_out);
+    mcsm_add_number(json, "contract_excess", sm->stats.excess);
+    mcsm_add_number(json, "switches", sm->fabric->switch_count);
+    mcsm_add_number(json, "end_nodes", sm->fabric->ca_count);
+    mcsm_add_number(json, "links", sm->fabric->link_count);
+    mcsm_add_number(json, "silent_ports", sm->stats.silent);
+    mcsm_add_number(json, "without_lid", sm->stats.without_lid);
+    mcsm_add_number(json, "credit_loop", sm->stats.credit_loop);
     json_object_object_add(json, "foreign_managers", foreign_managers(sm));
-    add_number(json, "heavy_sweeps", sm->stats.heavy_sweeps);
-    add_number(json, "light_sweeps", sm->stats.light_sweeps);
-    add_number(json, "sweep_ms", sm->stats.sweep_ms);
-    add_number(json, "routing_ms", sm->stats.route_ms);
-    add_number(json, "lft_blocks", sm->stats.lft_blocks);
-    add_number(json, "mft_blocks", sm->stats.mft_blocks);
-    add_number(json, "smps_sent", mads->sent);
-    add_number(json, "smps_timed_out", mads->timed_out);
-    add_number(json, "sa_requests", sa->requests);
-    add_number(json, "groups", sa->groups);
-    add_number(json, "members", sa->members);
-    add_number(json, "uptime", time(NULL) - daemon->started);
-    send_json(out, json);
+    mcsm_add_number(json, "heavy_sweeps", sm->stats.heavy_sweeps);
+    mcsm_add_number(json, "light_sweeps", sm->stats.light_sweeps);
+    mcsm_add_number(json, "sweep_ms", sm->stats.sweep_ms);
+    mcsm_add_number(json, "routing_ms", sm->stats.route_ms);
+    mcsm_add_number(json, "lft_blocks", sm->stats.lft_blocks);
+    mcsm_add_number(json, "mft_blocks", sm->stats.mft_blocks);
+    mcsm_add_number(json, "smps_sent", mads->sent);
+    mcsm_add_number(json, "smps_timed_out", mads->timed_out);
+    mcsm_add_number(json, "sa_requests", sa->requests);
+    mcsm_add_number(json, "groups", sa->groups);
+    mcsm_add_number(json, "members", sa->members);
+    mcsm_add_number(json, "uptime", time(NULL) - daemon->started);
+    mcsm_send_json(out, json);
 }
 
 static void nodes(mcsm_daemon_t *daemon, FILE *out)
@@ -125,17 +95,17 @@ static void nodes(mcsm_daemon_t *daemon, FILE *out)
                 continue;
             }
             entry = json_object_new_object();
-            add_text(entry, "type", type_name(node));
-            add_guid(entry, "guid", node->guid);
-            add_guid(entry, "port_guid", port->guid);
-            add_number(entry, "port", p);
-            add_number(entry, "lid", port->lid);
-            add_number(entry, "ports", node->nports);
-            add_text(entry, "description", node->desc);
+            mcsm_add_text(entry, "type", mcsm_type_name(node));
+            mcsm_add_guid(entry, "guid", node->guid);
+            mcsm_add_guid(entry, "port_guid", port->guid);
+            mcsm_add_number(entry, "port", p);
+            mcsm_add_number(entry, "lid", port->lid);
+            mcsm_add_number(entry, "ports", node->nports);
+            mcsm_add_text(entry, "description", node->desc);
             json_object_array_add(json, entry);
         }
     }
-    send_json(out, json);
+    mcsm_send_json(out, json);
 }
 
 static const char *port_remark(const mcsm_port_t *port)
@@ -164,21 +134,21 @@ static void ports(mcsm_daemon_t *daemon, FILE *out)
                 continue;
             }
             entry = json_object_new_object();
-            add_guid(entry, "guid", node->guid);
-            add_number(entry, "port", p);
-            add_text(entry, "state", state_name(port->state));
-            add_number(entry, "mtu", 128 << mcsm_hi(port->info, MCSM_PI_MTU_HI));
+            mcsm_add_guid(entry, "guid", node->guid);
+            mcsm_add_number(entry, "port", p);
+            mcsm_add_text(entry, "state", state_name(port->state));
+            mcsm_add_number(entry, "mtu", 128 << mcsm_hi(port->info, MCSM_PI_MTU_HI));
             if (port->peer != NULL) {
-                add_guid(entry, "peer_guid", port->peer->node->guid);
-                add_number(entry, "peer_port", port->peer->num);
-                add_text(entry, "peer", port->peer->node->desc);
+                mcsm_add_guid(entry, "peer_guid", port->peer->node->guid);
+                mcsm_add_number(entry, "peer_port", port->peer->num);
+                mcsm_add_text(entry, "peer", port->peer->node->desc);
             }
-            add_text(entry, "remark", port_remark(port));
-            add_text(entry, "description", node->desc);
+            mcsm_add_text(entry, "remark", port_remark(port));
+            mcsm_add_text(entry, "description", node->desc);
             json_object_array_add(json, entry);
         }
     }
-    send_json(out, json);
+    mcsm_send_json(out, json);
 }
 
 /* ---- routes ---- */
@@ -203,18 +173,18 @@ static void routes(mcsm_daemon_t *daemon, FILE *out)
                 continue;
             }
             entry = json_object_new_object();
-            add_guid(entry, "guid", node->guid);
-            add_number(entry, "port", p);
-            add_number(entry, "lids", own[p]);
-            add_number(entry, "foreign_lids", foreign[p]);
-            add_text(entry, "to",
-                     node->ports[p].border ? "another cluster" :
-                     node->ports[p].peer   ? node->ports[p].peer->node->desc :
-                                             "");
+            mcsm_add_guid(entry, "guid", node->guid);
+            mcsm_add_number(entry, "port", p);
+            mcsm_add_number(entry, "lids", own[p]);
+            mcsm_add_number(entry, "foreign_lids", foreign[p]);
+            mcsm_add_text(entry, "to",
+                          node->ports[p].border ? "another cluster" :
+                          node->ports[p].peer   ? node->ports[p].peer->node->desc :
+                                                  "");
             json_object_array_add(json, entry);
         }
     }
-    send_json(out, json);
+    mcsm_send_json(out, json);
 }
 
 /* A port by its LID, by its GUID, or by the description of its node. */
@@ -253,9 +223,9 @@ static void add_hop(void *arg, const mcsm_port_t *port)
 {
     json_t *entry = json_object_new_object();
 
-    add_guid(entry, "guid", port->node->guid);
-    add_text(entry, "description", port->node->desc);
-    add_number(entry, "out_port", port->num);
+    mcsm_add_guid(entry, "guid", port->node->guid);
+    mcsm_add_text(entry, "description", port->node->desc);
+    mcsm_add_number(entry, "out_port", port->num);
     json_object_array_add(arg, entry);
 }
 
@@ -288,19 +258,19 @@ static void path(mcsm_daemon_t *daemon, const char *from_word, const char *to_wo
     json = json_object_new_object();
     hops = json_object_new_array();
     count = mcsm_sa_walk(sm, from, to_lid, add_hop, hops, &left, &reason);
-    add_text(json, "from", from->node->desc);
-    add_number(json, "from_lid", from->lid);
-    add_text(json, "to", to ? to->node->desc : "");
-    add_number(json, "to_lid", to_lid);
-    add_number(json, "hops", count);
+    mcsm_add_text(json, "from", from->node->desc);
+    mcsm_add_number(json, "from_lid", from->lid);
+    mcsm_add_text(json, "to", to ? to->node->desc : "");
+    mcsm_add_number(json, "to_lid", to_lid);
+    mcsm_add_number(json, "hops", count);
     json_object_object_add(json, "path", hops);
     if (left != NULL) {
-        add_text(json, "leaves_to", neighbour_of(sm->config, left));
+        mcsm_add_text(json, "leaves_to", neighbour_of(sm->config, left));
     }
     if (reason != NULL) {
-        add_text(json, "broken", reason);
+        mcsm_add_text(json, "broken", reason);
     }
-    send_json(out, json);
+    mcsm_send_json(out, json);
 }
 
 /* ---- why ---- */
@@ -320,10 +290,10 @@ static void why_foreign(const mcsm_sm_t *sm, uint16_t lid, json_t *json)
                  "LID of cluster %s, reached through %s; leaves by the transit "
                  "port that this LID was given among those that are up",
                  neighbour->name, config->neighbours[neighbour->via].name);
-        add_text(json, "reason", text);
+        mcsm_add_text(json, "reason", text);
         return;
     }
-    add_text(json, "reason", "no cluster has this LID: it is dropped");
+    mcsm_add_text(json, "reason", "no cluster has this LID: it is dropped");
 }
 
 static void why(mcsm_daemon_t *daemon, const char *word, FILE *out)
@@ -339,19 +309,20 @@ static void why(mcsm_daemon_t *daemon, const char *word, FILE *out)
     json = json_object_new_object();
     list = json_object_new_array();
     const mcsm_port_t *port = mcsm_fabric_by_lid(sm->fabric, lid);
-    add_number(json, "lid", lid);
+    mcsm_add_number(json, "lid", lid);
     if (port != NULL) {
-        add_guid(json, "port_guid", port->guid);
-        add_text(json, "node", port->node->desc);
-        add_text(json, "lid_from",
-                 sm->config->db.count ? "the LID database" :
-                                        "the range of the cluster, kept by GUID");
-        add_text(json, "reason",
-                 sm->stats.engine == MCSM_ENGINE_UPDN ?
-                     "up/down: never up after down; of the shortest such ways the least loaded" :
-                 sm->stats.engine == MCSM_ENGINE_DOR ?
-                     "dor: of the shortest ways the one in the lowest dimension" :
-                     "minhop: of the shortest ways the least loaded");
+        mcsm_add_guid(json, "port_guid", port->guid);
+        mcsm_add_text(json, "node", port->node->desc);
+        mcsm_add_text(json, "lid_from",
+                      sm->config->db.count ? "the LID database" :
+                                             "the range of the cluster, kept by GUID");
+        mcsm_add_text(
+            json, "reason",
+            sm->stats.engine == MCSM_ENGINE_UPDN ?
+                "up/down: never up after down; of the shortest such ways the least loaded" :
+            sm->stats.engine == MCSM_ENGINE_DOR ?
+                "dor: of the shortest ways the one in the lowest dimension" :
+                "minhop: of the shortest ways the least loaded");
     } else {
         why_foreign(sm, lid, json);
     }
@@ -360,13 +331,13 @@ static void why(mcsm_daemon_t *daemon, const char *word, FILE *out)
         uint8_t out_port = node->lft && lid < node->lft_size ? node->lft[lid] : MCSM_DROP;
         json_t *entry = json_object_new_object();
 
-        add_guid(entry, "guid", node->guid);
-        add_text(entry, "description", node->desc);
-        add_number(entry, "out_port", out_port == MCSM_DROP ? -1 : out_port);
+        mcsm_add_guid(entry, "guid", node->guid);
+        mcsm_add_text(entry, "description", node->desc);
+        mcsm_add_number(entry, "out_port", out_port == MCSM_DROP ? -1 : out_port);
         json_object_array_add(list, entry);
     }
     json_object_object_add(json, "switches", list);
-    send_json(out, json);
+    mcsm_send_json(out, json);
 }
 
 /* ---- orders ---- */
@@ -386,20 +357,11 @@ static void drain(mcsm_daemon_t *daemon, const char *word, bool on, FILE *out)
         return;
     }
     json = json_object_new_object();
-    add_text(json, on ? "drained" : "undrained", word);
-    send_json(out, json);
+    mcsm_add_text(json, on ? "drained" : "undrained", word);
+    mcsm_send_json(out, json);
 }
 
-static void reroute(mcsm_daemon_t *daemon, FILE *out)
-{
-    json_t *json = json_object_new_object();
-
-    mcsm_sm_sweep(daemon->sm);
-    add_text(json, "sweep", "started");
-    send_json(out, json);
-}
-
-static void dump(mcsm_daemon_t *daemon, const char *what, FILE *out)
+static void dump(mcsm_daemon_t *daemon, const char *what, const char *pattern, FILE *out)
 {
     if (strcmp(what, "lft") == 0) {
         fputs("text\n", out), mcsm_dump_lft(daemon->sm, out);
@@ -407,8 +369,10 @@ static void dump(mcsm_daemon_t *daemon, const char *what, FILE *out)
         fputs("text\n", out), mcsm_dump_mft(daemon->sm, out);
     } else if (strcmp(what, "fabric") == 0) {
         fputs("text\n", out), mcsm_dump_fabric(daemon->sm, out);
+    } else if (strcmp(what, "portguid") == 0) {
+        mcsm_console_portguids(daemon, pattern, out);
     } else {
-        fprintf(out, "error dump lft, mft or fabric\n");
+        fprintf(out, "error dump lft, mft, fabric, or portguid REGEX\n");
     }
 }
 
@@ -434,11 +398,21 @@ void mcsm_ctl_command(mcsm_daemon_t *daemon, char *line, FILE *out)
     } else if (strcmp(word[0], "why") == 0) {
         why(daemon, word[1], out);
     } else if (strcmp(word[0], "dump") == 0) {
-        dump(daemon, word[1], out);
+        dump(daemon, word[1], word[2], out);
     } else if (strcmp(word[0], "drain") == 0 || strcmp(word[0], "undrain") == 0) {
         drain(daemon, word[1], word[0][0] == 'd', out);
     } else if (strcmp(word[0], "reroute") == 0) {
-        reroute(daemon, out);
+        mcsm_console_resweep(daemon, "heavy", out);
+    } else if (strcmp(word[0], "resweep") == 0) {
+        mcsm_console_resweep(daemon, word[1], out);
+    } else if (strcmp(word[0], "querylid") == 0) {
+        mcsm_console_querylid(daemon, word[1], out);
+    } else if (strcmp(word[0], "portstatus") == 0) {
+        mcsm_console_portstatus(daemon, word[1], out);
+    } else if (strcmp(word[0], "switchbalance") == 0) {
+        mcsm_console_switchbalance(daemon, word[1], out);
+    } else if (strcmp(word[0], "loglevel") == 0) {
+        mcsm_console_loglevel(daemon, word[1], out);
     } else if (strcmp(word[0], "metrics") == 0) {
         fputs("text\n", out), mcsm_metrics(daemon, out);
     } else {

@@ -31,6 +31,14 @@ static const char usage[] =
     "  reroute              sweep and compute routes now\n"
     "  metrics              counters in the OpenMetrics format\n"
     "\n"
+    "As on OpenSM's console:\n"
+    "  querylid LID         the port that has the LID\n"
+    "  portstatus [TYPE]    ports by state, width and speed, of ca, switch or router\n"
+    "  switchbalance [GUID] how evenly LIDs leave through the ports to other switches\n"
+    "  resweep [light]      start a heavy or light sweep\n"
+    "  loglevel [LEVEL]     show or set the level: error, warn, info, debug\n"
+    "  dump portguid REGEX  port GUIDs of the nodes with such a description\n"
+    "\n"
     "  -c, --cluster NAME   the manager of /run/mcsm/NAME.sock\n"
     "  -s, --socket PATH    the manager of another control socket\n"
     "      --json           print JSON instead of tables\n"
@@ -200,22 +208,23 @@ static int ask(const char *path, char **words, int count, bool as_json)
     return status;
 }
 
-/* How many arguments each command takes. */
-static int arguments_of(const char *command)
+static bool takes_arguments(const char *command, int count)
 {
     static const struct {
         const char *name;
-        int count;
-    } commands[] = {{"status", 0},  {"nodes", 0},   {"ports", 0},  {"routes", 0},
-                    {"path", 2},    {"dump", 1},    {"why", 1},    {"drain", 1},
-                    {"undrain", 1}, {"reroute", 0}, {"metrics", 0}};
+        int least, most;
+    } commands[] = {
+        {"status", 0, 0},  {"nodes", 0, 0},      {"ports", 0, 0},         {"routes", 0, 0},
+        {"path", 2, 2},    {"dump", 1, 2},       {"why", 1, 1},           {"drain", 1, 1},
+        {"undrain", 1, 1}, {"reroute", 0, 0},    {"metrics", 0, 0},       {"querylid", 1, 1},
+        {"resweep", 0, 1}, {"portstatus", 0, 1}, {"switchbalance", 0, 1}, {"loglevel", 0, 1}};
 
     for (size_t i = 0; i < sizeof(commands) / sizeof(*commands); i++) {
         if (strcmp(commands[i].name, command) == 0) {
-            return commands[i].count;
+            return count >= commands[i].least && count <= commands[i].most;
         }
     }
-    return -1;
+    return false;
 }
 
 int main(int argc, char **argv)
@@ -250,7 +259,7 @@ int main(int argc, char **argv)
             return EXIT_USAGE;
         }
     }
-    if (optind >= argc || arguments_of(argv[optind]) != argc - optind - 1) {
+    if (optind >= argc || !takes_arguments(argv[optind], argc - optind - 1)) {
         fputs(usage, stderr);
         return EXIT_USAGE;
     }

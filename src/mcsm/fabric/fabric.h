@@ -111,6 +111,11 @@ static inline bool mcsm_is_end_port(const mcsm_port_t *port)
     return port->node->sw ? port->num == 0 : port->num > 0;
 }
 
+static inline const char *mcsm_type_name(const mcsm_node_t *node)
+{
+    return node->type == 2 ? "switch" : node->type == 3 ? "router" : "ca";
+}
+
 /* Whether packets may go over the link of this port. */
 bool mcsm_port_usable(const mcsm_port_t *port);
 
