@@ -47,6 +47,7 @@ static void on_swept(void *arg)
     mcsm_daemon_t *daemon = arg;
 
     mcsm_sa_swept(daemon->sa);
+    mcsm_health_swept(daemon->health, mcsm_now());
     mcsm_metrics_write(daemon);
 }
 
@@ -98,10 +99,12 @@ static int start(mcsm_daemon_t *daemon)
 
     mcsm_mads_limits(daemon->smps, config->window, config->timeout, config->retries);
     mcsm_mads_limits(daemon->reports, 16, config->timeout, 2);
+    mcsm_mads_limits(daemon->polls, config->window, config->timeout, 1);
     daemon->sm = mcsm_sm_new(config, daemon->smps, mcsm_umad_port_guid(daemon->umad), &events);
     if (daemon->sm == NULL) {
         return -ENOMEM;
     }
+    mcsm_health_attach(daemon->health, daemon->sm);
     daemon->sa = mcsm_sa_new(daemon->sm, daemon->reports);
     return daemon->sa ? 0 : -ENOMEM;
 }
@@ -115,19 +118,24 @@ static void stop(mcsm_daemon_t *daemon)
     daemon->sm = NULL;
     mcsm_mads_reset(daemon->smps);
     mcsm_mads_reset(daemon->reports);
+    mcsm_mads_reset(daemon->polls);
 }
 
 static int open_requests(mcsm_daemon_t *daemon)
 {
     daemon->smps = mcsm_mads_new(1, 1, 0, mcsm_umad_send, daemon->umad);
     daemon->reports = mcsm_mads_new(1, 1, 0, mcsm_umad_send, daemon->umad);
-    return daemon->smps && daemon->reports ? 0 : -ENOMEM;
+    daemon->polls = mcsm_mads_new(1, 1, 0, mcsm_umad_send, daemon->umad);
+    daemon->health = daemon->polls ? mcsm_health_new(daemon->polls) : NULL;
+    return daemon->smps && daemon->reports && daemon->health ? 0 : -ENOMEM;
 }
 
 static void close_requests(mcsm_daemon_t *daemon)
 {
     mcsm_mads_free(daemon->smps);
     mcsm_mads_free(daemon->reports);
+    mcsm_health_free(daemon->health);
+    mcsm_mads_free(daemon->polls);
 }
 
 /* Reads the configuration. Errors go to the log, because a daemon has no stderr. */
@@ -199,6 +207,10 @@ static void dispatch(mcsm_daemon_t *daemon, const mcsm_packet_t *packet)
 {
     bool sa = packet->mad[MCSM_MAD_CLASS] == MCSM_CLASS_SA;
 
+    if (packet->mad[MCSM_MAD_CLASS] == MCSM_CLASS_PERF) {
+        mcsm_mads_receive(daemon->polls, packet->mad, packet->error);
+        return;
+    }
     if (mcsm_mads_receive(sa ? daemon->reports : daemon->smps, packet->mad, packet->error)) {
         return;
     }
@@ -273,6 +285,7 @@ static void loop(mcsm_daemon_t *daemon, int signals, int timer)
         if (go_on) {
             mcsm_sm_run(daemon->sm, mcsm_now());
             mcsm_sa_run(daemon->sa, mcsm_now());
+            mcsm_health_run(daemon->health, mcsm_now());
         }
     }
 }

@@ -264,6 +264,39 @@ static void send_to_manager(model_manager_t *sender, int host, const uint8_t *ma
     post(receiver, &from, mad, MCSM_MAD_SIZE, false);
 }
 
+/* PerfMgtGet and PerfMgtSet of counters, by LID. */
+static void send_poll(model_manager_t *manager, const mcsm_addr_t *to, const uint8_t *mad)
+{
+    model_t *model = manager->model;
+    uint8_t answer[MCSM_MAD_SIZE], port = mad[MCSM_PM_DATA + MCSM_PM_PORT_SELECT];
+    bool wide = mcsm_get16(mad, MCSM_MAD_ATTR) == MCSM_PORT_COUNTERS_EXTENDED;
+    model_node_t *node = NULL;
+
+    for (int i = 0; i < model->count; i++) {
+        const uint8_t *info = model->nodes[i].ports[model->nodes[i].sw ? 0 : 1].info;
+
+        if (mcsm_get16(info, MCSM_PI_LID) == to->lid) {
+            node = &model->nodes[i];
+        }
+    }
+    if (node == NULL || port > node->nports || happens(model, model->loss)) {
+        post(manager, to, mad, MCSM_MAD_SIZE, true);
+        return;
+    }
+    memcpy(answer, mad, sizeof(answer));
+    answer[MCSM_MAD_METHOD] = MCSM_GET | MCSM_RESPONSE;
+    if (wide && model->no_wide) {
+        mcsm_put16(answer, MCSM_MAD_STATUS, 0x0c);
+    } else if (mad[MCSM_MAD_METHOD] == MCSM_SET) {
+        node->ports[port].counters[4] = node->ports[port].counters[5] = 0; /* the symbol errors */
+    } else {
+        memcpy(answer + MCSM_PM_DATA, wide ? node->ports[port].wide : node->ports[port].counters,
+               64);
+    }
+    answer[MCSM_PM_DATA + MCSM_PM_PORT_SELECT] = port;
+    post(manager, to, answer, sizeof(answer), false);
+}
+
 static int send_packet(void *arg, const mcsm_addr_t *to, const uint8_t *mad, size_t length,
                        unsigned timeout)
 {
@@ -281,6 +314,10 @@ static int send_packet(void *arg, const mcsm_addr_t *to, const uint8_t *mad, siz
         manager->answer_length = length;
         manager->answer_to = *to;
         manager->reports_sent += mad[MCSM_MAD_METHOD] == MCSM_REPORT;
+        return 0;
+    }
+    if (mad[MCSM_MAD_CLASS] == MCSM_CLASS_PERF) {
+        send_poll(manager, to, mad);
         return 0;
     }
     manager->repressed += mad[MCSM_MAD_METHOD] == MCSM_TRAP_REPRESS;
@@ -337,7 +374,10 @@ static void members(void *arg, uint16_t mlid, void (*leaf)(void *, uint64_t, boo
 
 static void swept(void *arg)
 {
-    mcsm_sa_swept(((model_manager_t *)arg)->sa);
+    model_manager_t *manager = arg;
+
+    mcsm_sa_swept(manager->sa);
+    mcsm_health_swept(manager->health, mcsm_now() + manager->later);
 }
 
 static void end_port(void *arg, uint64_t guid, bool there)
@@ -394,6 +434,9 @@ model_manager_t *model_manager_new(model_t *model, int host, const char *text)
     manager->reports = mcsm_mads_new(16, 100, 0, send_packet, manager);
     manager->sm = mcsm_sm_new(manager->config, manager->smps, model->nodes[host].guid + 1, &events);
     manager->sa = mcsm_sa_new(manager->sm, manager->reports);
+    manager->polls = mcsm_mads_new(64, 100, 1, send_packet, manager);
+    manager->health = mcsm_health_new(manager->polls);
+    mcsm_health_attach(manager->health, manager->sm);
     return manager;
 }
 
@@ -407,6 +450,8 @@ void model_manager_free(model_manager_t *manager)
     mcsm_sm_free(manager->sm);
     mcsm_mads_free(manager->smps);
     mcsm_mads_free(manager->reports);
+    mcsm_mads_free(manager->polls);
+    mcsm_health_free(manager->health);
     mcsm_config_free(manager->config);
     while (manager->inbox != NULL) {
         model_packet_t *packet = manager->inbox;
@@ -423,6 +468,10 @@ static void deliver(model_manager_t *manager, const mcsm_addr_t *from, const uin
 {
     bool sa = mad[MCSM_MAD_CLASS] == MCSM_CLASS_SA;
 
+    if (mad[MCSM_MAD_CLASS] == MCSM_CLASS_PERF) {
+        mcsm_mads_receive(manager->polls, mad, error);
+        return;
+    }
     if (mcsm_mads_receive(sa ? manager->reports : manager->smps, mad, error)) {
         return;
     }
@@ -479,6 +528,15 @@ void model_run(model_manager_t *manager, int rounds)
         }
         /* No answer will come for requests in flight: let them time out. */
         mcsm_mads_tick(manager->smps, mcsm_now() + 1000);
+    }
+}
+
+void model_health(model_manager_t *manager, unsigned seconds)
+{
+    manager->later += seconds * 1000ULL;
+    for (int i = 0; i < 2; i++) { /* asks, then judges the answers */
+        mcsm_health_run(manager->health, mcsm_now() + manager->later);
+        model_run(manager, 4000);
     }
 }
 

@@ -6,6 +6,7 @@
 #ifndef MCSM_MODEL_H
 #define MCSM_MODEL_H
 
+#include "health/health.h"
 #include "sa/sa.h"
 #include "sm/sm.h"
 
@@ -30,6 +31,8 @@ typedef struct model_node {
         uint8_t peer_port;
         uint8_t info[64];
         uint8_t pkeys[MODEL_PKEYS * 2];
+        uint8_t counters[64]; /* PortCounters */
+        uint8_t wide[64];     /* PortCountersExtended */
     } ports[MODEL_PORTS + 1];
     uint8_t sw_info[64];
     uint8_t lft[MODEL_LIDS];
@@ -53,6 +56,7 @@ typedef struct model {
     unsigned loss;                               /* of 100 packets */
     unsigned mutate;                             /* of 100 answers: bytes at random */
     unsigned seed;
+    bool no_wide; /* no port has PortCountersExtended */
 } model_t;
 
 /* A manager and its administration on a host of the model. */
@@ -60,7 +64,9 @@ typedef struct model_manager {
     model_t *model;
     int host;
     mcsm_config_t *config;
-    mcsm_mads_t *smps, *reports;
+    mcsm_mads_t *smps, *reports, *polls;
+    mcsm_health_t *health;
+    uint64_t later; /* milliseconds that the clock of health is ahead */
     mcsm_sm_t *sm;
     mcsm_sa_t *sa;
     model_packet_t *inbox, **inbox_end;
@@ -90,6 +96,9 @@ void model_manager_free(model_manager_t *manager);
 
 /* Let it work until it is idle, for at most `rounds`. */
 void model_run(model_manager_t *manager, int rounds);
+
+/* `seconds` later: the manager polls all counters if it is time, and works until it is idle. */
+void model_health(model_manager_t *manager, unsigned seconds);
 
 /* An SA request of a host; the answer is manager->answer. `data` is 200 bytes or NULL. Returns the
  * status of the answer; -1 if there was none. */

@@ -50,13 +50,16 @@ static int handle(void *user, const char *section, const char *name, const char 
     if (strcmp(section, "sweep") == 0) {
         return mcsm_parse_sweep(parser, name, value);
     }
+    if (strcmp(section, "health") == 0) {
+        return mcsm_parse_health(parser, name, value);
+    }
     if (strncmp(section, "partition ", 10) == 0) {
         return mcsm_parse_partition(parser, section + 10, name, value);
     }
     return mcsm_parse_error(
         parser, parser->line,
         "unknown section [%s]: there are [cluster], [border], [neighbour NAME], "
-        "[routing], [multicast], [port], [sweep] and [partition NAME]",
+        "[routing], [multicast], [port], [sweep], [health] and [partition NAME]",
         section);
 }
 
@@ -89,6 +92,10 @@ static void set_defaults(mcsm_config_t *config, const char *path)
     config->timeout = 500;
     config->retries = 4;
     config->standby_interval = 5;
+    config->health_interval = 60;
+    config->health_window = 600;
+    config->health_hold = 60;
+    config->health_hold_max = 86400;
 }
 
 mcsm_config_t *mcsm_config_read(const char *path, FILE *err)

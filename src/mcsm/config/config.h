@@ -2,7 +2,7 @@
  * The configuration of one cluster: the contents of the file of `mcsm -f`, checked, with defaults.
  *
  * The file has sections [cluster], [border], [neighbour NAME], [routing], [port], [multicast],
- * [sweep], [partition NAME]; mcsm.conf(5) describes every key. The border of a cluster consists of
+ * [sweep], [health], [partition NAME]; mcsm.conf(5) describes every key. The border of a cluster consists of
  * border ports: ports of its own switches with links to switches of other clusters (paper 001,
  * "Independent logical clustering"). The lines of [border] are
  *
@@ -155,6 +155,11 @@ typedef struct mcsm_config {
     unsigned timeout;        /* of one MAD, in milliseconds */
     unsigned retries;
     unsigned standby_interval; /* seconds between two polls of the master */
+
+    /* Times are in seconds; a limit of 0 is no limit. */
+    unsigned health_interval; /* between two polls of the counters; 0: no polls */
+    unsigned health_errors, health_flaps, health_window;
+    unsigned health_hold, health_hold_max;
 
     mcsm_partition_t *partitions;
     size_t partition_count;

@@ -26,6 +26,7 @@ int mcsm_parse_cluster(mcsm_parser_t *parser, const char *name, const char *valu
 int mcsm_parse_port(mcsm_parser_t *parser, const char *name, const char *value);
 int mcsm_parse_routing(mcsm_parser_t *parser, const char *name, const char *value);
 int mcsm_parse_sweep(mcsm_parser_t *parser, const char *name, const char *value);
+int mcsm_parse_health(mcsm_parser_t *parser, const char *name, const char *value);
 int mcsm_parse_border(mcsm_parser_t *parser, const char *name, const char *value);
 int mcsm_parse_neighbour(mcsm_parser_t *parser, const char *which, const char *name,
                          const char *value);

@@ -1,4 +1,4 @@
-/* The keys of [cluster], [routing], [multicast], [port] and [sweep]. */
+/* The keys of [cluster], [routing], [multicast], [port], [sweep] and [health]. */
 #include "parse.h"
 
 #include "base/text.h"
@@ -246,6 +246,21 @@ int mcsm_parse_sweep(mcsm_parser_t *parser, const char *name, const char *value)
     int status = number(parser, keys, sizeof(keys) / sizeof(*keys), name, value);
 
     return status >= 0 ? status : unknown(parser, name, "sweep");
+}
+
+int mcsm_parse_health(mcsm_parser_t *parser, const char *name, const char *value)
+{
+    static const number_key_t keys[] = {
+        KEY("interval", health_interval, 0, 86400, "seconds, 0 to 86400"),
+        KEY("errors", health_errors, 0, UINT32_MAX, "a number of errors; 0: no limit"),
+        KEY("flaps", health_flaps, 0, UINT32_MAX, "a number of times; 0: no limit"),
+        KEY("window", health_window, 8, 86400, "seconds, 8 to 86400"),
+        KEY("hold-max", health_hold_max, 1, 604800, "seconds, 1 to 604800"),
+        KEY("hold", health_hold, 1, 604800, "seconds, 1 to 604800"),
+    };
+    int status = number(parser, keys, sizeof(keys) / sizeof(*keys), name, value);
+
+    return status >= 0 ? status : unknown(parser, name, "health");
 }
 
 static int parse_mtu(mcsm_parser_t *parser, const char *value)

@@ -4,6 +4,7 @@
 #include "answer.h"
 #include "base/text.h"
 #include "console.h"
+#include "links.h"
 #include "metrics.h"
 #include "sa/inside.h"
 
@@ -62,6 +63,8 @@ static void status(mcsm_daemon_t *daemon, FILE *out)
     mcsm_add_number(json, "switches", sm->fabric->switch_count);
     mcsm_add_number(json, "end_nodes", sm->fabric->ca_count);
     mcsm_add_number(json, "links", sm->fabric->link_count);
+    mcsm_add_number(json, "held_links", mcsm_health_held(daemon->health));
+    mcsm_add_number(json, "polls", mcsm_health_polls(daemon->health));
     mcsm_add_number(json, "silent_ports", sm->stats.silent);
     mcsm_add_number(json, "without_lid", sm->stats.without_lid);
     mcsm_add_number(json, "credit_loop", sm->stats.credit_loop);
@@ -110,6 +113,9 @@ static void nodes(mcsm_daemon_t *daemon, FILE *out)
 
 static const char *port_remark(const mcsm_port_t *port)
 {
+    if (port->held || (port->peer != NULL && port->peer->held)) {
+        return "held";
+    }
     if (port->drained) {
         return "drained";
     }
@@ -403,6 +409,12 @@ void mcsm_ctl_command(mcsm_daemon_t *daemon, char *line, FILE *out)
         drain(daemon, word[1], word[0][0] == 'd', out);
     } else if (strcmp(word[0], "reroute") == 0) {
         mcsm_console_resweep(daemon, "heavy", out);
+    } else if (strcmp(word[0], "links") == 0 || strcmp(word[0], "worst") == 0) {
+        mcsm_links_show(daemon, word[0][0] == 'l' ? "" : word[1][0] ? word[1] : "10", out);
+    } else if (strcmp(word[0], "counters") == 0) {
+        mcsm_links_counters(daemon, word[1], out);
+    } else if (strcmp(word[0], "release") == 0) {
+        mcsm_links_release(daemon, word[1], out);
     } else if (strcmp(word[0], "resweep") == 0) {
         mcsm_console_resweep(daemon, word[1], out);
     } else if (strcmp(word[0], "querylid") == 0) {

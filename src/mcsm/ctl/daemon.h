@@ -2,6 +2,7 @@
 #ifndef MCSM_DAEMON_H
 #define MCSM_DAEMON_H
 
+#include "../health/health.h"
 #include "../mad/umad.h"
 #include "../sa/sa.h"
 #include "../sm/sm.h"
@@ -11,6 +12,8 @@ typedef struct mcsm_daemon {
     mcsm_umad_t *umad;
     mcsm_mads_t *smps;    /* requests of the manager */
     mcsm_mads_t *reports; /* requests of the administration: Reports to subscribers */
+    mcsm_mads_t *polls;   /* requests for the counters of ports */
+    mcsm_health_t *health;
     mcsm_sm_t *sm;
     mcsm_sa_t *sa;
     struct mcsm_ctl *ctl;

@@ -28,6 +28,9 @@ static const char usage[] =
     "  dump fabric          all of the cluster, for mcsm-check\n"
     "  why LID              why the entries of a LID are what they are\n"
     "  drain GUID/PORT      take a link out of all routes; undrain GUID/PORT puts it back\n"
+    "  links, worst [N]     links with their errors and traffic; the N worst ones (10)\n"
+    "  counters GUID/PORT   all counters of both ends of a link\n"
+    "  release GUID/PORT    use a link again that has too many errors\n"
     "  reroute              sweep and compute routes now\n"
     "  metrics              counters in the OpenMetrics format\n"
     "\n"
@@ -217,7 +220,8 @@ static bool takes_arguments(const char *command, int count)
         {"status", 0, 0},  {"nodes", 0, 0},      {"ports", 0, 0},         {"routes", 0, 0},
         {"path", 2, 2},    {"dump", 1, 2},       {"why", 1, 1},           {"drain", 1, 1},
         {"undrain", 1, 1}, {"reroute", 0, 0},    {"metrics", 0, 0},       {"querylid", 1, 1},
-        {"resweep", 0, 1}, {"portstatus", 0, 1}, {"switchbalance", 0, 1}, {"loglevel", 0, 1}};
+        {"resweep", 0, 1}, {"portstatus", 0, 1}, {"switchbalance", 0, 1}, {"loglevel", 0, 1},
+        {"links", 0, 0},   {"worst", 0, 1},      {"counters", 1, 1},      {"release", 1, 1}};
 
     for (size_t i = 0; i < sizeof(commands) / sizeof(*commands); i++) {
         if (strcmp(commands[i].name, command) == 0) {

@@ -53,6 +53,77 @@ static void manager(const mcsm_daemon_t *daemon, FILE *out)
     COUNTER("foreign_traps", "Traps from outside of the cluster, ignored.", stats->foreign_traps);
 }
 
+/* One sample of a port. */
+static void sample(FILE *out, const mcsm_daemon_t *daemon, const mcsm_link_end_t *end,
+                   const char *name, const char *more, uint64_t value)
+{
+    fprintf(out, "mcsm_port_%s_total{cluster=\"%s\",guid=\"0x%016lx\",port=\"%u\"%s} %lu\n", name,
+            daemon->config->name, end->guid, end->port, more, value);
+}
+
+static void traffic(const mcsm_daemon_t *daemon, FILE *out, const char *name, const char *help,
+                    int counter, unsigned factor)
+{
+    mcsm_link_t *link, *next;
+
+    fprintf(out, "# HELP mcsm_port_%s %s\n# TYPE mcsm_port_%s counter\n", name, help, name);
+    HASH_ITER(hh, mcsm_health_links(daemon->health), link, next) {
+        for (int i = 0; i < 2; i++) {
+            const mcsm_link_end_t *end = &link->ends[i];
+
+            if (end->counters.seen) {
+                sample(out, daemon, end, name, "", end->counters.total[counter] * factor);
+            }
+        }
+    }
+}
+
+static void errors(const mcsm_daemon_t *daemon, FILE *out)
+{
+    mcsm_link_t *link, *next;
+    char more[64];
+
+    fputs("# HELP mcsm_port_errors Error counters that are not 0.\n"
+          "# TYPE mcsm_port_errors counter\n",
+          out);
+    HASH_ITER(hh, mcsm_health_links(daemon->health), link, next) {
+        for (int i = 0; i < 2 * MCSM_COUNTER_XMIT_DATA; i++) {
+            const mcsm_link_end_t *end = &link->ends[i / MCSM_COUNTER_XMIT_DATA];
+            int counter = i % MCSM_COUNTER_XMIT_DATA;
+
+            if (end->counters.total[counter] != 0) {
+                snprintf(more, sizeof(more), ",counter=\"%s\"", mcsm_counter_name(counter));
+                sample(out, daemon, end, "errors", more, end->counters.total[counter]);
+            }
+        }
+    }
+}
+
+static void by_port(const mcsm_daemon_t *daemon, FILE *out)
+{
+    mcsm_link_t *link, *next;
+
+    traffic(daemon, out, "xmit_bytes", "Sent bytes.", MCSM_COUNTER_XMIT_DATA, 4);
+    traffic(daemon, out, "rcv_bytes", "Received bytes.", MCSM_COUNTER_RCV_DATA, 4);
+    traffic(daemon, out, "xmit_packets", "Sent packets.", MCSM_COUNTER_XMIT_PACKETS, 1);
+    traffic(daemon, out, "rcv_packets", "Received packets.", MCSM_COUNTER_RCV_PACKETS, 1);
+    errors(daemon, out);
+    fputs("# HELP mcsm_port_flaps How often the link went down, by its lower end.\n"
+          "# TYPE mcsm_port_flaps counter\n",
+          out);
+    HASH_ITER(hh, mcsm_health_links(daemon->health), link, next) {
+        sample(out, daemon, &link->ends[0], "flaps", "", link->total_flaps);
+    }
+    fputs("# HELP mcsm_port_held 1 if no route uses the link, by its lower end.\n"
+          "# TYPE mcsm_port_held gauge\n",
+          out);
+    HASH_ITER(hh, mcsm_health_links(daemon->health), link, next) {
+        fprintf(out, "mcsm_port_held{cluster=\"%s\",guid=\"0x%016lx\",port=\"%u\"} %d\n",
+                daemon->config->name, link->ends[0].guid, link->ends[0].port,
+                link->held_until != 0);
+    }
+}
+
 void mcsm_metrics(const mcsm_daemon_t *daemon, FILE *out)
 {
     const mcsm_mad_stats_t *mads = mcsm_mads_stats(daemon->smps);
@@ -69,6 +140,11 @@ void mcsm_metrics(const mcsm_daemon_t *daemon, FILE *out)
     GAUGE("multicast_members", "Members of multicast groups.", sa->members);
     GAUGE("services", "Service records.", sa->services);
     GAUGE("subscriptions", "Subscriptions to notices.", sa->subscriptions);
+    GAUGE("held_links", "Links that health has taken out of routing.",
+          mcsm_health_held(daemon->health));
+    COUNTER("counter_polls", "Polls of the counters of all ports.",
+            mcsm_health_polls(daemon->health));
+    by_port(daemon, out);
     fputs("# EOF\n", out);
 }
 

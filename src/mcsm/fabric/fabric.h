@@ -41,7 +41,8 @@ typedef struct mcsm_port {
     uint8_t phys;
     bool known; /* PortInfo was read */
     bool border;
-    bool drained;         /* no route leads through, by order of the administrator */
+    bool drained;         /* no route leads through, by order of the administrator or of health */
+    bool held;            /* the order is of health */
     bool probed;          /* the node behind was asked for */
     bool silent;          /* and did not answer */
     bool failed;          /* a Set was refused, so routes may not use the port */

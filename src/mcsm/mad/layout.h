@@ -11,6 +11,7 @@ enum {
     /* Management classes. */
     MCSM_CLASS_SMP_LID = 0x01,
     MCSM_CLASS_SA = 0x03,
+    MCSM_CLASS_PERF = 0x04,
     MCSM_CLASS_SMP_DIRECT = 0x81,
 
     /* Methods. */
@@ -54,6 +55,13 @@ enum {
     MCSM_LFT = 0x19,
     MCSM_MFT = 0x1b,
     MCSM_SM_INFO = 0x20,
+
+    /* Performance management: attributes, and offsets in their data. */
+    MCSM_PORT_COUNTERS = 0x12,
+    MCSM_PORT_COUNTERS_EXTENDED = 0x1d,
+    MCSM_PM_DATA = 64,
+    MCSM_PM_PORT_SELECT = 1,
+    MCSM_PM_COUNTER_SELECT = 2,
 
     /* PortInfo. The names of halves of a byte end in _HI or _LO. */
     MCSM_PI_MKEY = 0,

@@ -16,14 +16,15 @@
 #include <unistd.h>
 
 enum {
-    AGENTS = 3,
+    AGENTS = 4,
     LONGEST = 8192,    /* a request by RMPP beyond this is refused */
     QUEUE_MAX = 65536, /* packets that wait for the main thread; further packets are dropped */
     WAKE = 200,        /* milliseconds after which the thread looks whether it shall end */
     RMPP_RETRIES = 3   /* how often the kernel repeats a window of segments of an answer */
 };
 
-static const uint8_t classes[AGENTS] = {MCSM_CLASS_SMP_DIRECT, MCSM_CLASS_SMP_LID, MCSM_CLASS_SA};
+static const uint8_t classes[AGENTS] = {MCSM_CLASS_SMP_DIRECT, MCSM_CLASS_SMP_LID, MCSM_CLASS_SA,
+                                        MCSM_CLASS_PERF};
 
 struct mcsm_umad {
     int port, fd, issm;
@@ -173,7 +174,9 @@ static int register_agents(mcsm_umad_t *umad)
             methods[0] |= 1u << MCSM_GET_TABLE | 1u << MCSM_GET_MULTI | 1u << MCSM_DELETE |
                           1u << MCSM_REPORT | 1u << MCSM_GET_TRACE_TABLE;
         }
-        umad->agents[i] = umad_register(umad->port, classes[i], sa ? 2 : 1, sa, (long *)methods);
+        /* The manager asks for counters and answers no such request: other agents may do that. */
+        umad->agents[i] = umad_register(umad->port, classes[i], sa ? 2 : 1, sa,
+                                        classes[i] == MCSM_CLASS_PERF ? NULL : (long *)methods);
         if (umad->agents[i] < 0) {
             mcsm_error("management class 0x%02x cannot be registered: does another subnet manager "
                        "run on this port?",

@@ -129,6 +129,7 @@ static void mark_ports(mcsm_sm_t *sm, mcsm_node_t *node)
     for (mcsm_drained_t *drained = sm->drained; drained != NULL; drained = drained->next) {
         if (drained->guid == node->guid && drained->port <= node->nports) {
             node->ports[drained->port].drained = true;
+            node->ports[drained->port].held |= drained->held;
         }
     }
 }

@@ -83,34 +83,50 @@ void mcsm_sm_multicast(mcsm_sm_t *sm)
     sm->sweep.multicast = true;
 }
 
-int mcsm_sm_drain(mcsm_sm_t *sm, uint64_t guid, uint8_t port, bool drain)
+static int order(mcsm_sm_t *sm, const mcsm_drained_t *wanted, bool on)
 {
-    const mcsm_node_t *node = mcsm_fabric_find(sm->fabric, guid);
+    mcsm_node_t *node = mcsm_fabric_find(sm->fabric, wanted->guid);
     mcsm_drained_t **at = &sm->drained, *found;
 
-    if (drain && (node == NULL || port > node->nports)) {
+    if (on && (node == NULL || wanted->port > node->nports)) {
         return -ENOENT;
     }
-    while (*at != NULL && ((*at)->guid != guid || (*at)->port != port)) {
+    while (*at != NULL && ((*at)->guid != wanted->guid || (*at)->port != wanted->port ||
+                           (*at)->held != wanted->held)) {
         at = &(*at)->next;
     }
     found = *at;
-    if (!drain && found == NULL) {
+    if (!on && found == NULL) {
         return -ENOENT;
     }
-    if (drain && found == NULL) {
+    if (on && found == NULL) {
         found = calloc(1, sizeof(*found));
         if (found == NULL) {
             return -ENOMEM;
         }
-        *found = (mcsm_drained_t){sm->drained, guid, port};
+        *found = *wanted;
+        found->next = sm->drained;
         sm->drained = found;
-    } else if (!drain) {
+    } else if (!on) {
         *at = found->next;
         free(found);
     }
+    if (on) { /* the next decision of health must not count on this link */
+        node->ports[wanted->port].drained = true;
+        node->ports[wanted->port].held |= wanted->held;
+    }
     mcsm_sm_sweep(sm);
     return 0;
+}
+
+int mcsm_sm_drain(mcsm_sm_t *sm, uint64_t guid, uint8_t port, bool drain)
+{
+    return order(sm, &(mcsm_drained_t){.guid = guid, .port = port}, drain);
+}
+
+int mcsm_sm_hold(mcsm_sm_t *sm, uint64_t guid, uint8_t port, bool hold)
+{
+    return order(sm, &(mcsm_drained_t){.guid = guid, .port = port, .held = true}, hold);
 }
 
 void mcsm_sm_receive(mcsm_sm_t *sm, const mcsm_addr_t *from, const uint8_t *mad)

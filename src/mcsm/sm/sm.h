@@ -75,6 +75,7 @@ typedef struct mcsm_drained {
     struct mcsm_drained *next;
     uint64_t guid;
     uint8_t port;
+    bool held; /* by health; else by the administrator. A port may have both orders */
 } mcsm_drained_t;
 
 /* The sweep that runs, and when the next one starts. Times are in milliseconds. */
@@ -126,6 +127,7 @@ void mcsm_sm_receive(mcsm_sm_t *sm, const mcsm_addr_t *from, const uint8_t *mad)
 
 /* No route shall lead through this port, or shall again. */
 int mcsm_sm_drain(mcsm_sm_t *sm, uint64_t guid, uint8_t port, bool drain);
+int mcsm_sm_hold(mcsm_sm_t *sm, uint64_t guid, uint8_t port, bool hold); /* by order of health */
 
 /* The service level of packets between two end ports; `b` may be NULL for another cluster. How many
  * lanes there are, with that of the groups. */

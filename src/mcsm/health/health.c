@@ -1,0 +1,490 @@
+#include "health.h"
+
+#include "reach.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+struct mcsm_health {
+    mcsm_mads_t *mads;
+    mcsm_sm_t *sm;
+    mcsm_link_t *links;
+    bool polling;
+    unsigned held;                         /* links */
+    uint64_t next_poll, poll, poll_before; /* when */
+    uint64_t polls;
+};
+
+mcsm_health_t *mcsm_health_new(mcsm_mads_t *mads)
+{
+    mcsm_health_t *health = calloc(1, sizeof(*health));
+
+    if (health != NULL) {
+        health->mads = mads;
+    }
+    return health;
+}
+
+void mcsm_health_free(mcsm_health_t *health)
+{
+    mcsm_link_t *link, *next;
+
+    if (health == NULL) {
+        return;
+    }
+    HASH_ITER(hh, health->links, link, next) {
+        HASH_DEL(health->links, link);
+        free(link);
+    }
+    free(health);
+}
+
+void mcsm_health_attach(mcsm_health_t *health, mcsm_sm_t *sm)
+{
+    health->sm = sm;
+    health->polling = false;
+    health->next_poll = 0;
+}
+
+/* ---- what the commands see ---- */
+
+mcsm_link_t *mcsm_health_links(const mcsm_health_t *health)
+{
+    return health->links;
+}
+
+mcsm_link_t *mcsm_health_find(const mcsm_health_t *health, uint64_t guid, uint8_t port)
+{
+    mcsm_link_t *link, *next;
+
+    HASH_ITER(hh, health->links, link, next) {
+        for (int i = 0; i < 2; i++) {
+            if (link->ends[i].guid == guid && link->ends[i].port == port) {
+                return link;
+            }
+        }
+    }
+    return NULL;
+}
+
+mcsm_link_state_t mcsm_health_state(const mcsm_link_t *link)
+{
+    return link->held_until != 0 ? MCSM_LINK_HELD :
+           !link->up             ? MCSM_LINK_DOWN :
+           link->kept[0] != '\0' ? MCSM_LINK_KEPT :
+                                   MCSM_LINK_UP;
+}
+
+static uint64_t sum(const uint64_t buckets[MCSM_HEALTH_BUCKETS])
+{
+    uint64_t all = 0;
+
+    for (int i = 0; i < MCSM_HEALTH_BUCKETS; i++) {
+        all += buckets[i];
+    }
+    return all;
+}
+
+uint64_t mcsm_health_errors(const mcsm_link_t *link)
+{
+    return sum(link->errors);
+}
+
+uint64_t mcsm_health_flaps(const mcsm_link_t *link)
+{
+    return sum(link->flaps);
+}
+
+uint64_t mcsm_health_polls(const mcsm_health_t *health)
+{
+    return health->polls;
+}
+
+unsigned mcsm_health_held(const mcsm_health_t *health)
+{
+    return health->held;
+}
+
+double mcsm_health_seconds(const mcsm_health_t *health)
+{
+    return health->polls > 1 ? (health->poll - health->poll_before) / 1e3 : 0;
+}
+
+/* ---- the window ---- */
+
+static void forget(mcsm_link_t *link)
+{
+    memset(link->errors, 0, sizeof(link->errors));
+    memset(link->flaps, 0, sizeof(link->flaps));
+    link->kept[0] = '\0';
+}
+
+/* Empties the buckets whose time is over. */
+static void turn(const mcsm_health_t *health, mcsm_link_t *link, uint64_t now)
+{
+    uint64_t length = health->sm->config->health_window * 1000ULL / MCSM_HEALTH_BUCKETS;
+    uint64_t bucket = now / length;
+
+    if (bucket < link->bucket || bucket - link->bucket > MCSM_HEALTH_BUCKETS) {
+        link->bucket = bucket - MCSM_HEALTH_BUCKETS; /* all, or the window has a new length */
+    }
+    while (link->bucket < bucket) {
+        link->bucket++;
+        link->errors[link->bucket % MCSM_HEALTH_BUCKETS] = 0;
+        link->flaps[link->bucket % MCSM_HEALTH_BUCKETS] = 0;
+    }
+}
+
+static void add_flaps(const mcsm_health_t *health, mcsm_link_t *link, unsigned count, uint64_t now)
+{
+    turn(health, link, now);
+    link->flaps[link->bucket % MCSM_HEALTH_BUCKETS] += count;
+    link->total_flaps += count;
+}
+
+/* ---- holding ---- */
+
+static mcsm_port_t *port_of(const mcsm_health_t *health, const mcsm_link_end_t *end)
+{
+    mcsm_node_t *node = mcsm_fabric_find(health->sm->fabric, end->guid);
+
+    return node != NULL && end->port <= node->nports ? &node->ports[end->port] : NULL;
+}
+
+static const char *name_of(const mcsm_health_t *health, const mcsm_link_end_t *end)
+{
+    const mcsm_port_t *port = port_of(health, end);
+
+    return port != NULL ? port->node->desc : "gone";
+}
+
+static void tell(mcsm_health_t *health, const mcsm_link_t *link, const char *event,
+                 mcsm_log_level_t level, const char *what)
+{
+    const mcsm_link_end_t *a = &link->ends[0], *b = &link->ends[1];
+
+    mcsm_sm_report(health->sm, event, level, a->guid, a->port,
+                   "link %s (0x%016lx) port %u - %s (0x%016lx) port %u: %s", name_of(health, a),
+                   a->guid, a->port, name_of(health, b), b->guid, b->port, what);
+}
+
+static void release(mcsm_health_t *health, mcsm_link_t *link, const char *event, uint64_t now,
+                    const char *what)
+{
+    mcsm_sm_hold(health->sm, link->ends[0].guid, link->ends[0].port, false);
+    health->held--;
+    link->held_until = 0;
+    link->good_since = now;
+    forget(link);
+    tell(health, link, event, MCSM_LOG_INFO, what);
+}
+
+int mcsm_health_release(mcsm_health_t *health, uint64_t guid, uint8_t port)
+{
+    mcsm_link_t *link = mcsm_health_find(health, guid, port);
+
+    if (link == NULL || link->held_until == 0) {
+        return -ENOENT;
+    }
+    link->holds = 0;
+    release(health, link, "link-released", mcsm_now(),
+            "released by the administrator, packets use it again");
+    return 0;
+}
+
+/* Why the link must stay, or NULL. */
+static const char *reason_to_keep(mcsm_health_t *health, const mcsm_port_t *port, char *text,
+                                  size_t size)
+{
+    int lost;
+
+    if (!health->sm->config->contract_only_named) {
+        return "contract = keep may need this link for routes to other clusters";
+    }
+    lost = mcsm_reach_lost(health->sm->fabric, port);
+    if (lost < 0) {
+        return "out of memory";
+    }
+    snprintf(text, size, "the only way to %d node%s", lost, lost == 1 ? "" : "s");
+    return lost > 0 ? text : NULL;
+}
+
+static void hold(mcsm_health_t *health, mcsm_link_t *link, uint64_t now)
+{
+    const mcsm_config_t *config = health->sm->config;
+    mcsm_port_t *port = port_of(health, &link->ends[0]);
+    unsigned long seconds = config->health_hold;
+    char text[80], said[240];
+    const char *keep;
+
+    if (port == NULL || !mcsm_port_usable(port)) {
+        return;
+    }
+    keep = reason_to_keep(health, port, text, sizeof(text));
+    if (keep != NULL) {
+        snprintf(said, sizeof(said),
+                 "%lu errors and %lu flaps in %u s; it stays in use, because: %s",
+                 mcsm_health_errors(link), mcsm_health_flaps(link), config->health_window, keep);
+        if (link->kept[0] == '\0') {
+            tell(health, link, "link-kept", MCSM_LOG_ERROR, said);
+        }
+        snprintf(link->kept, sizeof(link->kept), "%s", keep);
+        return;
+    }
+    if (link->good_since != 0 && now - link->good_since >= config->health_hold_max * 1000ULL) {
+        link->holds = 0;
+    }
+    for (unsigned i = 0; i < link->holds && seconds < config->health_hold_max; i++) {
+        seconds *= 2;
+    }
+    seconds = seconds < config->health_hold_max ? seconds : config->health_hold_max;
+    if (mcsm_sm_hold(health->sm, link->ends[0].guid, link->ends[0].port, true) < 0) {
+        return;
+    }
+    health->held++;
+    link->holds++;
+    link->held_until = now + seconds * 1000;
+    snprintf(said, sizeof(said), "%lu errors and %lu flaps in %u s: no route uses it for %lu s",
+             mcsm_health_errors(link), mcsm_health_flaps(link), config->health_window, seconds);
+    forget(link);
+    tell(health, link, "link-held", MCSM_LOG_WARN, said);
+}
+
+static void judge(mcsm_health_t *health, mcsm_link_t *link, uint64_t now)
+{
+    const mcsm_config_t *config = health->sm->config;
+    bool noisy, flapping;
+
+    turn(health, link, now);
+    noisy = config->health_errors > 0 && mcsm_health_errors(link) >= config->health_errors;
+    flapping = config->health_flaps > 0 && mcsm_health_flaps(link) >= config->health_flaps;
+    if (!noisy && !flapping) {
+        link->kept[0] = '\0';
+    } else if (link->held_until == 0) {
+        hold(health, link, now);
+    }
+}
+
+/* ---- sweeps ---- */
+
+static bool is_lower(const mcsm_port_t *a, const mcsm_port_t *b)
+{
+    return a->node->guid < b->node->guid || (a->node->guid == b->node->guid && a->num < b->num);
+}
+
+static mcsm_link_t *record(mcsm_health_t *health, const mcsm_port_t *port)
+{
+    const mcsm_port_t *ports[] = {port, port->peer};
+    mcsm_link_t *link;
+    typeof(link->key) key = {port->node->guid, port->num};
+
+    HASH_FIND(hh, health->links, &key, sizeof(key), link);
+    if (link != NULL && link->ends[1].guid == port->peer->node->guid &&
+        link->ends[1].port == port->peer->num) {
+        return link;
+    }
+    if (link == NULL) {
+        link = calloc(1, sizeof(*link));
+        if (link == NULL) {
+            return NULL;
+        }
+        link->key = key;
+        HASH_ADD(hh, health->links, key, sizeof(link->key), link);
+    } else if (link->held_until != 0) {
+        mcsm_sm_hold(health->sm, key.guid, key.port, false); /* another cable is in the port */
+        health->held--;
+    }
+    for (int i = 0; i < 2; i++) {
+        link->ends[i] =
+            (mcsm_link_end_t){.link = link, .guid = ports[i]->node->guid, .port = ports[i]->num};
+    }
+    link->held_until = link->good_since = link->holds = link->total_flaps = 0;
+    link->flaps_by_sweep = 0;
+    forget(link);
+    return link;
+}
+
+/* The links of the fabric that carry, or could carry, packets. */
+static void see_links(mcsm_health_t *health, uint64_t now)
+{
+    mcsm_node_t *node, *next;
+
+    HASH_ITER(hh, health->sm->fabric->nodes, node, next) {
+        for (int p = 1; p <= node->nports; p++) {
+            const mcsm_port_t *port = &node->ports[p];
+            mcsm_link_t *link;
+
+            if (port->peer == NULL || !is_lower(port, port->peer) ||
+                port->state < MCSM_STATE_INIT || port->peer->state < MCSM_STATE_INIT) {
+                continue;
+            }
+            link = record(health, port);
+            if (link != NULL) {
+                link->up = true;
+                link->seen = now;
+            }
+        }
+    }
+}
+
+void mcsm_health_swept(mcsm_health_t *health, uint64_t now)
+{
+    mcsm_link_t *link, *next;
+
+    if (health->sm->election.state != MCSM_SM_MASTER_STATE) {
+        return;
+    }
+    see_links(health, now);
+    HASH_ITER(hh, health->links, link, next) {
+        mcsm_port_t *port = port_of(health, &link->ends[0]);
+
+        if (link->up && link->seen != now) {
+            link->up = false;
+            link->flaps_by_sweep++;
+            add_flaps(health, link, 1, now);
+            judge(health, link, now);
+        } else if (link->up && link->held_until == 0) {
+            judge(health, link, now);
+        } else if (link->up && port != NULL && mcsm_reach_needs(health->sm->fabric, port)) {
+            release(health, link, "link-needed", now,
+                    "no other way is left, so packets use it again");
+        }
+    }
+}
+
+/* ---- polls ---- */
+
+static void take_wide(void *arg, void *arg2, const uint8_t *mad, unsigned status)
+{
+    mcsm_link_end_t *end = arg2;
+
+    (void)arg;
+    if (mad != NULL) {
+        mcsm_counters_take_wide(&end->counters, mad + MCSM_PM_DATA);
+    } else if (status != 0) {
+        end->counters.refused = true;
+    }
+}
+
+static void was_reset(void *arg, void *arg2, const uint8_t *mad, unsigned status)
+{
+    mcsm_link_end_t *end = arg2;
+
+    (void)arg;
+    (void)status;
+    if (mad != NULL) {
+        mcsm_counters_were_reset(&end->counters, end->reset);
+    }
+}
+
+/* The port whose LID the request goes to: a CA port, or port 0 of a switch. */
+static const mcsm_port_t *agent_of(const mcsm_port_t *port)
+{
+    return port->node->sw ? &port->node->ports[0] : port;
+}
+
+static void request(mcsm_health_t *health, mcsm_link_end_t *end, uint8_t method, uint16_t attr,
+                    uint16_t select, mcsm_answer_fn answer)
+{
+    uint8_t mad[MCSM_MAD_SIZE] = {1, MCSM_CLASS_PERF, 1, method};
+    const mcsm_port_t *port = port_of(health, end), *agent = port ? agent_of(port) : NULL;
+    mcsm_addr_t to = {.qpn = 1, .qkey = 0x80010000, .agent = MCSM_CLASS_PERF};
+
+    if (agent == NULL || agent->lid == 0 || health->sm->fabric->own_port == NULL) {
+        return;
+    }
+    to.lid = agent->lid;
+    to.sl = mcsm_sm_lane(health->sm, health->sm->fabric->own_port, agent);
+    mcsm_put16(mad, MCSM_MAD_ATTR, attr);
+    mad[MCSM_PM_DATA + MCSM_PM_PORT_SELECT] = end->port;
+    mcsm_put16(mad, MCSM_PM_DATA + MCSM_PM_COUNTER_SELECT, select);
+    mcsm_mad_request(health->mads, &to, mad, answer, health, end);
+}
+
+static void take(void *arg, void *arg2, const uint8_t *mad, unsigned status)
+{
+    mcsm_link_end_t *end = arg2;
+    mcsm_health_t *health = arg;
+
+    (void)status;
+    if (mad == NULL || mad[MCSM_PM_DATA + MCSM_PM_PORT_SELECT] != end->port) {
+        return;
+    }
+    end->reset = mcsm_counters_take(&end->counters, mad + MCSM_PM_DATA);
+    if (end->reset != 0) {
+        request(health, end, MCSM_SET, MCSM_PORT_COUNTERS, end->reset, was_reset);
+    }
+    if (!end->counters.refused) {
+        request(health, end, MCSM_GET, MCSM_PORT_COUNTERS_EXTENDED, 0, take_wide);
+    }
+}
+
+static void start_poll(mcsm_health_t *health, uint64_t now)
+{
+    mcsm_link_t *link, *next;
+
+    health->next_poll = now + health->sm->config->health_interval * 1000ULL;
+    health->poll_before = health->poll;
+    health->poll = now;
+    health->polls++;
+    health->polling = true;
+    HASH_ITER(hh, health->links, link, next) {
+        if (!link->up && link->held_until == 0 &&
+            now - link->seen > health->sm->config->health_window * 1000ULL) {
+            HASH_DEL(health->links,
+                     link); /* no request refers to it, because the last poll ended */
+            free(link);
+            continue;
+        }
+        for (int i = 0; i < 2; i++) {
+            memset(link->ends[i].counters.delta, 0, sizeof(link->ends[i].counters.delta));
+            if (link->up) {
+                request(health, &link->ends[i], MCSM_GET, MCSM_PORT_COUNTERS, 0, take);
+            }
+        }
+    }
+}
+
+/* A failure of the link is in the LinkDownedCounter of both ends, and a sweep may have seen it. */
+static void end_poll(mcsm_health_t *health, uint64_t now)
+{
+    mcsm_link_t *link, *next;
+
+    health->polling = false;
+    HASH_ITER(hh, health->links, link, next) {
+        const uint64_t *a = link->ends[0].counters.delta, *b = link->ends[1].counters.delta;
+        uint64_t flaps = a[MCSM_COUNTER_LINK_DOWNED] > b[MCSM_COUNTER_LINK_DOWNED] ?
+                             a[MCSM_COUNTER_LINK_DOWNED] :
+                             b[MCSM_COUNTER_LINK_DOWNED];
+
+        if (flaps > link->flaps_by_sweep) {
+            add_flaps(health, link, flaps - link->flaps_by_sweep, now);
+        }
+        link->flaps_by_sweep = 0;
+        turn(health, link, now);
+        link->errors[link->bucket % MCSM_HEALTH_BUCKETS] +=
+            mcsm_counters_noise(a) + mcsm_counters_noise(b);
+        judge(health, link, now);
+    }
+}
+
+void mcsm_health_run(mcsm_health_t *health, uint64_t now)
+{
+    mcsm_link_t *link, *next;
+
+    mcsm_mads_tick(health->mads, now);
+    if (health->polling && mcsm_mads_pending(health->mads) == 0) {
+        end_poll(health, now);
+    }
+    for (link = health->held > 0 ? health->links : NULL; link != NULL; link = next) {
+        next = link->hh.next;
+        if (link->held_until != 0 && now >= link->held_until) {
+            release(health, link, "link-released", now, "its time is over, packets use it again");
+        }
+    }
+    if (!health->polling && health->sm->election.state == MCSM_SM_MASTER_STATE &&
+        health->sm->config->health_interval > 0 && now >= health->next_poll &&
+        health->sm->stats.heavy_sweeps > 0) {
+        start_poll(health, now);
+    }
+}

@@ -1,0 +1,350 @@
+/* The health of links, on the model: counters, limits, holds, and links that must stay. */
+#include <filesystem>
+#include <unistd.h>
+
+#include "mcsm_test.h"
+
+extern "C" {
+#include "health/counters.h"
+#include "model.h"
+}
+
+/* A ring of three switches with a host each, and a fourth switch with a host behind s2:
+ *
+ *     h0 - s0 - s1 - h1
+ *            \  /
+ *             s2 - s3 - h3
+ *             |
+ *             h2
+ *
+ * Switch i has its host at port 1. Ports 2 and 3 lead round the ring, port 4 to the next one.
+ */
+class Health : public testing::Test
+{
+  protected:
+    void SetUp() override
+    {
+        mcsm_log_set_level(MCSM_LOG_ERROR);
+        model_start(&model);
+        for (int i = 0; i < 4; i++) {
+            model_add(&model, 0x100 + i, true, 8);
+        }
+        for (int i = 0; i < 4; i++) {
+            model_add(&model, 0x200 + 16 * i, false, 1);
+            model_link(&model, i, 1, 4 + i, 1);
+        }
+        model_link(&model, 0, 2, 1, 3);
+        model_link(&model, 1, 2, 2, 3);
+        model_link(&model, 2, 2, 0, 3);
+        model_link(&model, 2, 4, 3, 4);
+        strcpy(directory, "/tmp/mcsm-model-XXXXXX");
+        ASSERT_NE(nullptr, mkdtemp(directory));
+    }
+    void TearDown() override
+    {
+        model_manager_free(m);
+        std::filesystem::remove_all(directory);
+    }
+    void start(const std::string &keys)
+    {
+        std::string text = "[cluster]\nname = a\nstate-dir = " + std::string(directory) +
+                           "\n[sweep]\ninterval = 0\n[health]\ninterval = 10\n" + keys;
+        m = model_manager_new(&model, 4, text.c_str());
+        ASSERT_NE(nullptr, m);
+        model_run(m, 4000);
+        model_health(m, 10);
+    }
+    void symbol_errors(int sw, int port, unsigned count)
+    {
+        uint8_t *counters = model.nodes[sw].ports[port].counters;
+        mcsm_put16(counters, 4, mcsm_get16(counters, 4) + count);
+    }
+    /* Hops between two hosts; -1: no way. */
+    int hops(int from, int to)
+    {
+        uint16_t lid = mcsm_get16(model.nodes[4 + to].ports[1].info, MCSM_PI_LID);
+        int count;
+        return model_route(&model, 4 + from, lid, &count) == 4 + to ? count : -1;
+    }
+    bool all_reached()
+    {
+        bool all = true;
+        for (int a = 0; a < 4; a++) {
+            for (int b = 0; b < 4; b++) {
+                all &= hops(a, b) >= 0;
+            }
+        }
+        return all;
+    }
+    mcsm_link_t *link(int sw, int port)
+    {
+        return mcsm_health_find(m->health, 0x100 + sw, port);
+    }
+    mcsm_link_state_t state(int sw, int port)
+    {
+        return mcsm_health_state(link(sw, port));
+    }
+    std::string events()
+    {
+        std::string found;
+        for (std::string rest = m->event_log; rest.find(' ') != std::string::npos;
+             rest = rest.substr(rest.find(' ') + 1)) {
+            std::string word = rest.substr(0, rest.find(' '));
+            found += word.substr(0, 4) == "link" ? word + " " : "";
+        }
+        m->event_log[0] = '\0';
+        return found;
+    }
+    model_t model;
+    model_manager_t *m = nullptr;
+    char directory[64];
+};
+
+TEST_F(Health, CountersHaveDeltasAndTotals)
+{
+    symbol_errors(0, 2, 7);
+    mcsm_put64(model.nodes[0].ports[2].wide, 8, 1ULL << 40);
+    start("");
+    mcsm_counters_t &counters = link(0, 2)->ends[0].counters;
+    EXPECT_EQ(7u, counters.total[MCSM_COUNTER_SYMBOL_ERROR]);
+    EXPECT_EQ(0u, counters.delta[MCSM_COUNTER_SYMBOL_ERROR]);
+    EXPECT_EQ(1ULL << 40, counters.total[MCSM_COUNTER_XMIT_DATA]);
+    symbol_errors(0, 2, 5);
+    mcsm_put64(model.nodes[0].ports[2].wide, 8, (1ULL << 40) + 1000);
+    model_health(m, 10);
+    EXPECT_EQ(12u, counters.total[MCSM_COUNTER_SYMBOL_ERROR]);
+    EXPECT_EQ(5u, counters.delta[MCSM_COUNTER_SYMBOL_ERROR]);
+    EXPECT_EQ(1000u, counters.delta[MCSM_COUNTER_XMIT_DATA]);
+    EXPECT_EQ(5u, mcsm_health_errors(link(0, 2)));
+    EXPECT_EQ(0u, mcsm_health_errors(link(1, 2)));
+    model_health(m, 10);
+    EXPECT_EQ(0u, counters.delta[MCSM_COUNTER_SYMBOL_ERROR]);
+}
+
+/* Every counter of PortCounters at its place. */
+TEST_F(Health, EveryCounterIsReadAtItsPlace)
+{
+    static const int sizes[] = {2, 1, 1, 2, 2, 2, 2, 1, 1};
+    mcsm_counters_t counters = {};
+    uint8_t data[64] = {};
+    for (int i = 0, at = 4; i < 9; at += sizes[i++]) {
+        data[at + sizes[i] - 1] = i + 1;
+    }
+    data[19] = 0x5a;
+    mcsm_put16(data, 22, 12);
+    for (int i = 0; i < 4; i++) {
+        mcsm_put32(data, 24 + 4 * i, 13 + i);
+    }
+    EXPECT_EQ(1 << 10, mcsm_counters_take(&counters, data)); /* 10 is above half of 15 */
+    for (int i = 0; i < MCSM_COUNTERS; i++) {
+        EXPECT_EQ(i == 9 ? 5u : i == 10 ? 10u : i + 1u, counters.total[i]) << mcsm_counter_name(i);
+    }
+}
+
+TEST_F(Health, CounterThatIsHalfFullIsReset)
+{
+    start("");
+    symbol_errors(0, 2, 40000);
+    model_health(m, 10);
+    EXPECT_EQ(0u, mcsm_get16(model.nodes[0].ports[2].counters, 4));
+    symbol_errors(0, 2, 3);
+    model_health(m, 10);
+    EXPECT_EQ(40003u, link(0, 2)->ends[0].counters.total[MCSM_COUNTER_SYMBOL_ERROR]);
+}
+
+TEST_F(Health, TrafficOfPortsWithoutExtendedCounters)
+{
+    model.no_wide = true;
+    start("");
+    mcsm_put32(model.nodes[0].ports[2].counters, 24, 5000);
+    model_health(m, 10);
+    model_health(m, 10);
+    EXPECT_TRUE(link(0, 2)->ends[0].counters.refused);
+    EXPECT_EQ(5000u, link(0, 2)->ends[0].counters.total[MCSM_COUNTER_XMIT_DATA]);
+}
+
+TEST_F(Health, NoisyLinkIsHeldForAGrowingTime)
+{
+    start("errors = 100\nhold = 60\nhold-max = 200\n");
+    EXPECT_EQ(3, hops(0, 1));
+    for (unsigned seconds : {60, 120, 200, 200}) {
+        symbol_errors(0, 2, 60);
+        model_health(m, 10);
+        EXPECT_EQ(MCSM_LINK_UP, state(0, 2));
+        symbol_errors(1, 3, 60); /* the other end */
+        model_health(m, 10);
+        EXPECT_EQ(MCSM_LINK_HELD, state(0, 2));
+        EXPECT_EQ(4, hops(0, 1));
+        EXPECT_TRUE(all_reached());
+        EXPECT_EQ(1u, mcsm_health_held(m->health));
+        model_health(m, seconds - 1);
+        EXPECT_EQ(MCSM_LINK_HELD, state(0, 2));
+        EXPECT_EQ("link-held ", events());
+        model_health(m, 1);
+        EXPECT_EQ(MCSM_LINK_UP, state(0, 2)) << seconds;
+        EXPECT_EQ("link-released ", events());
+        EXPECT_EQ(3, hops(0, 1));
+    }
+    model_health(m, 200); /* was good for hold-max */
+    symbol_errors(0, 2, 100);
+    model_health(m, 10);
+    model_health(m, 60);
+    EXPECT_EQ(MCSM_LINK_UP, state(0, 2));
+}
+
+TEST_F(Health, WithoutALimitNoLinkIsHeld)
+{
+    start("");
+    symbol_errors(0, 2, 30000);
+    model_health(m, 10);
+    EXPECT_EQ(MCSM_LINK_UP, state(0, 2));
+    EXPECT_EQ(30000u, mcsm_health_errors(link(0, 2)));
+    EXPECT_EQ("", events());
+}
+
+TEST_F(Health, ErrorsOfAnOlderWindowDoNotCount)
+{
+    start("errors = 100\nwindow = 80\n");
+    symbol_errors(0, 2, 99);
+    model_health(m, 10);
+    model_health(m, 100);
+    symbol_errors(0, 2, 99);
+    model_health(m, 10);
+    EXPECT_EQ(MCSM_LINK_UP, state(0, 2));
+}
+
+TEST_F(Health, TheAdministratorReleases)
+{
+    start("errors = 100\n");
+    symbol_errors(0, 2, 100);
+    model_health(m, 10);
+    ASSERT_EQ(MCSM_LINK_HELD, state(0, 2));
+    EXPECT_EQ(-ENOENT, mcsm_health_release(m->health, 0x100, 3));
+    EXPECT_EQ(0, mcsm_health_release(m->health, 0x101, 3));
+    EXPECT_EQ(-ENOENT, mcsm_health_release(m->health, 0x101, 3));
+    model_run(m, 4000);
+    EXPECT_EQ(3, hops(0, 1));
+    EXPECT_EQ("link-held link-released ", events());
+    EXPECT_EQ(0u, mcsm_health_held(m->health));
+}
+
+/* The order of the administrator stays when health ends its own. */
+TEST_F(Health, DrainedAndHeld)
+{
+    start("errors = 100\n");
+    symbol_errors(0, 2, 100);
+    model_health(m, 10);
+    EXPECT_EQ(0, mcsm_sm_drain(m->sm, 0x100, 2, true));
+    EXPECT_EQ(0, mcsm_health_release(m->health, 0x100, 2));
+    model_run(m, 4000);
+    EXPECT_EQ(4, hops(0, 1));
+    EXPECT_EQ(0, mcsm_sm_drain(m->sm, 0x100, 2, false));
+    model_run(m, 4000);
+    EXPECT_EQ(3, hops(0, 1));
+}
+
+TEST_F(Health, LinksThatAreTheOnlyWayStay)
+{
+    start("errors = 100\n");
+    symbol_errors(2, 4, 500); /* to s3 */
+    symbol_errors(1, 1, 500); /* to h1 */
+    model_health(m, 10);
+    EXPECT_EQ(MCSM_LINK_KEPT, state(2, 4));
+    EXPECT_EQ(MCSM_LINK_KEPT, state(1, 1));
+    EXPECT_STREQ("the only way to 2 nodes", link(2, 4)->kept);
+    EXPECT_STREQ("the only way to 1 node", link(1, 1)->kept);
+    EXPECT_EQ("link-kept link-kept ", events());
+    EXPECT_TRUE(all_reached());
+    symbol_errors(2, 4, 1);
+    model_health(m, 10);
+    EXPECT_EQ("", events()); /* said once */
+    model_health(m, 1000);
+    EXPECT_EQ(MCSM_LINK_UP, state(2, 4));
+}
+
+TEST_F(Health, OfAnAllNoisyRingOneLinkIsHeld)
+{
+    start("errors = 100\n");
+    symbol_errors(0, 2, 500);
+    symbol_errors(1, 2, 500);
+    symbol_errors(2, 2, 500);
+    model_health(m, 10);
+    EXPECT_EQ(1, (state(0, 2) == MCSM_LINK_HELD) + (state(1, 2) == MCSM_LINK_HELD) +
+                     (state(2, 2) == MCSM_LINK_HELD));
+    EXPECT_TRUE(all_reached());
+}
+
+TEST_F(Health, HeldLinkReturnsWhenItIsNeeded)
+{
+    start("errors = 100\n");
+    symbol_errors(0, 2, 500);
+    model_health(m, 10);
+    ASSERT_EQ(MCSM_LINK_HELD, state(0, 2));
+    model_unlink(&model, 1, 2);
+    mcsm_sm_sweep(m->sm);
+    model_run(m, 4000);
+    EXPECT_EQ("link-held link-needed ", events());
+    EXPECT_TRUE(all_reached());
+    EXPECT_EQ(3, hops(0, 1));
+}
+
+TEST_F(Health, FlappingLinkIsHeld)
+{
+    start("flaps = 3\nwindow = 600\n");
+    for (int i = 0; i < 3; i++) {
+        EXPECT_EQ(MCSM_LINK_UP, state(0, 2)) << i;
+        model_unlink(&model, 0, 2);
+        model.nodes[0].ports[2].counters[7]++; /* a failure that a sweep sees, too, counts once */
+        mcsm_sm_sweep(m->sm);
+        model_run(m, 4000);
+        model_link(&model, 0, 2, 1, 3);
+        mcsm_sm_sweep(m->sm);
+        model_run(m, 4000);
+        model_health(m, 10);
+    }
+    EXPECT_EQ(MCSM_LINK_HELD, state(0, 2));
+    EXPECT_EQ(3u, link(0, 2)->total_flaps);
+    EXPECT_EQ(4, hops(0, 1));
+}
+
+/* A link that is down and up again between two sweeps: only LinkDownedCounter shows this. Both ends
+ * count the same failure. */
+TEST_F(Health, ShortFailuresCountOnce)
+{
+    start("flaps = 3\n");
+    model.nodes[0].ports[2].counters[7] = model.nodes[1].ports[3].counters[7] = 2;
+    model_health(m, 10);
+    EXPECT_EQ(2u, mcsm_health_flaps(link(0, 2)));
+    EXPECT_EQ(MCSM_LINK_UP, state(0, 2));
+    model.nodes[0].ports[2].counters[7] = 3;
+    model_health(m, 10);
+    EXPECT_EQ(MCSM_LINK_HELD, state(0, 2));
+}
+
+/* Whatever becomes noisy, fails and returns: if the links connect two hosts, packets arrive. */
+TEST_F(Health, NoHostIsEverLost)
+{
+    static const int ring[][4] = {{0, 2, 1, 3}, {1, 2, 2, 3}, {2, 2, 0, 3}};
+    int down = -1;
+    unsigned seed = 7;
+    start("errors = 100\nflaps = 4\nhold = 10\nhold-max = 80\n");
+    for (int round = 0; round < 150; round++) {
+        int what = rand_r(&seed) % 4, which = rand_r(&seed) % 3;
+        if (what == 0 && down >= 0) {
+            const int *back = ring[down];
+            model_link(&model, back[0], back[1], back[2], back[3]);
+            down = -1;
+            mcsm_sm_sweep(m->sm);
+        } else if (what == 0) {
+            model_unlink(&model, ring[which][0], ring[which][1]);
+            down = which;
+            mcsm_sm_sweep(m->sm);
+        } else {
+            symbol_errors(ring[which][0], ring[which][1], rand_r(&seed) % 200);
+        }
+        model_run(m, 4000);
+        model_health(m, rand_r(&seed) % 30);
+        ASSERT_TRUE(all_reached()) << round;
+    }
+    EXPECT_NE(std::string::npos, events().find("link-held"));
+}
