@@ -87,6 +87,7 @@ static bool run_client(const struct perf_options *options, glex_ep_addr_t server
         perf_session_bye(&s);
         ok = ok && print_report(report);
     }
+    report->session = NULL;
     perf_session_close(&s);
     return ok;
 }
