@@ -11,7 +11,7 @@
 extern "C" {
 #endif
 
-#define GLEX_EXT_VERSION 8
+#define GLEX_EXT_VERSION 9
 
 /**
  * Registration flag in addition to enum glex_mem_flag: the owner learns of data by events only. An
@@ -350,6 +350,29 @@ glex_ret_t glex_ext_peer_epoch(glex_ep_handle_t ep, glex_ep_addr_t peer, uint64_
  */
 glex_ret_t glex_ext_check_peer(glex_ep_handle_t ep, glex_ep_addr_t peer, uint64_t uuid,
                                uint64_t epoch);
+
+enum glex_ext_process_state {
+    GLEX_EXT_PROCESS_RUNS,   /**< the process runs, and its endpoint exists */
+    GLEX_EXT_PROCESS_CLOSED, /**< the process has destroyed its endpoint */
+    GLEX_EXT_PROCESS_EXITED, /**< the process has called exit() without destroying its endpoint */
+    GLEX_EXT_PROCESS_KILLED  /**< the process ended without exit(): a signal, _exit(), exec() */
+};
+
+/** The process of a peer endpoint, for messages to people. */
+struct glex_ext_process {
+    uint32_t pid; /**< in the pid namespace of the peer */
+    int32_t rank; /**< in the peer's MPI job, by the launcher's variables; -1: not known */
+    enum glex_ext_process_state state;
+};
+
+/**
+ * The process of a peer of this host, also after the end of the peer. The library remembers the
+ * last 64 peers that ended. Costs some system calls.
+ * @param uuid  As for glex_ext_check_peer(). Errors: NO_EP_RESOURCE (not known), NOT_IMPLEMENTED
+ *        (the peer is on another host).
+ */
+glex_ret_t glex_ext_peer_process(glex_ep_handle_t ep, glex_ep_addr_t peer, uint64_t uuid,
+                                 struct glex_ext_process *process);
 
 glex_ret_t glex_ext_query_counters(glex_ep_handle_t ep, struct glex_ext_counters *counters);
 

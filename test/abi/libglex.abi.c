@@ -101,7 +101,11 @@ typedef union glex_mem_handle {
     } s;
     uint64_t v;
 } glex_mem_handle_t;
-enum glex_mem_flag { GLEX_MEM_READ = 1, GLEX_MEM_WRITE = 2, GLEX_MEM_IOMMU = 4 };
+enum glex_mem_flag {
+    GLEX_MEM_READ = 1,
+    GLEX_MEM_WRITE = 2,
+    GLEX_MEM_IOMMU = 4,
+};
 enum glex_flag {
     GLEX_FLAG_LOCAL_INTR = 1 << 0,
     GLEX_FLAG_REMOTE_INTR = 1 << 1,
@@ -344,7 +348,10 @@ struct glex_mgmt_info {
     } report;
     uint64_t time_ns;
 };
-enum glex_mgmt_flag { GLEX_MGMT_FLAG_FENCE = 1, GLEX_MGMT_FLAG_MORE = 2 };
+enum glex_mgmt_flag {
+    GLEX_MGMT_FLAG_FENCE = 1,
+    GLEX_MGMT_FLAG_MORE = 2
+};
 glex_ret_t glex_send_mgmt_req(glex_ep_handle_t ep, struct glex_mgmt_info *req, int32_t flag);
 glex_ret_t glex_receive_mgmt_ack(glex_ep_handle_t ep, int32_t timeout, struct glex_mgmt_info *ack);
 enum glex_ext_cap {
@@ -435,6 +442,19 @@ int glex_ext_is_remote(glex_ep_handle_t ep, glex_ep_addr_t peer);
 glex_ret_t glex_ext_peer_epoch(glex_ep_handle_t ep, glex_ep_addr_t peer, uint64_t *epoch_p);
 glex_ret_t glex_ext_check_peer(glex_ep_handle_t ep, glex_ep_addr_t peer, uint64_t uuid,
                                uint64_t epoch);
+enum glex_ext_process_state {
+    GLEX_EXT_PROCESS_RUNS,
+    GLEX_EXT_PROCESS_CLOSED,
+    GLEX_EXT_PROCESS_EXITED,
+    GLEX_EXT_PROCESS_KILLED
+};
+struct glex_ext_process {
+    uint32_t pid;
+    int32_t rank;
+    enum glex_ext_process_state state;
+};
+glex_ret_t glex_ext_peer_process(glex_ep_handle_t ep, glex_ep_addr_t peer, uint64_t uuid,
+                                 struct glex_ext_process *process);
 glex_ret_t glex_ext_query_counters(glex_ep_handle_t ep, struct glex_ext_counters *counters);
 const char *glex_ext_version(void);
 enum macro_GLEX_ANY_EP_NUM { value_GLEX_ANY_EP_NUM = 0xffffffffU };
@@ -448,7 +468,7 @@ enum macro_GLEX_MGMT_MAX_HOPS { value_GLEX_MGMT_MAX_HOPS = 20 };
 enum macro_GLEX_MGMT_MAX_REGS { value_GLEX_MGMT_MAX_REGS = 2 };
 enum macro_GLEX_MGMT_MAX_BYTES { value_GLEX_MGMT_MAX_BYTES = 6 };
 enum macro_GLEX_MGMT_ANY_ID { value_GLEX_MGMT_ANY_ID = 0xffffffU };
-enum macro_GLEX_EXT_VERSION { value_GLEX_EXT_VERSION = 8 };
+enum macro_GLEX_EXT_VERSION { value_GLEX_EXT_VERSION = 9 };
 enum macro_GLEX_EXT_MEM_EVENT_DATA { value_GLEX_EXT_MEM_EVENT_DATA = 0x100 };
 enum macro_GLEX_EXT_FLAG_NO_LOSS { value_GLEX_EXT_FLAG_NO_LOSS = (1 << 30) };
 enum macro_GLEX_EXT_FLAG_DOMAIN { value_GLEX_EXT_FLAG_DOMAIN = (1 << 29) };
@@ -482,6 +502,7 @@ __typeof__(&glex_ext_mem_free) GLEX_0_1_glex_ext_mem_free;
 __typeof__(&glex_ext_mgmt_fd) GLEX_0_1_glex_ext_mgmt_fd;
 __typeof__(&glex_ext_peer_epoch) GLEX_0_1_glex_ext_peer_epoch;
 __typeof__(&glex_ext_peer_hint) GLEX_0_1_glex_ext_peer_hint;
+__typeof__(&glex_ext_peer_process) GLEX_0_1_glex_ext_peer_process;
 __typeof__(&glex_ext_peer_ptr) GLEX_0_1_glex_ext_peer_ptr;
 __typeof__(&glex_ext_peer_watch) GLEX_0_1_glex_ext_peer_watch;
 __typeof__(&glex_ext_poll) GLEX_0_1_glex_ext_poll;

@@ -358,11 +358,14 @@ TEST_F(kill_, memory_of_the_dead_is_given_back)
     glex_mem_handle_t mh = {.v = target.mh};
     glex_ep_addr_t addr = {.v = target.addr};
     Ep ep(dev);
+    glex_ext_process process;
     glex_ext_watch watch;
     glex_ext_pin *pin;
     void *ptr;
 
     ASSERT_OK(glex_ext_peer_ptr(ep, addr, mh, TEST_KEY, 0, 1 << 20, &ptr, &pin));
+    EXPECT_OK(glex_ext_peer_process(ep, addr, 0, &process));
+    EXPECT_EQ(GLEX_EXT_PROCESS_RUNS, process.state);
     memset(ptr, 1, 1 << 20);
     ASSERT_OK(glex_ext_peer_watch(ep, addr, mh, TEST_KEY, &watch));
     child.kill_now();
@@ -370,6 +373,9 @@ TEST_F(kill_, memory_of_the_dead_is_given_back)
         usleep(1000); /* the kernel frees its lock a moment after its end */
     }
     EXPECT_EQ(GLEX_NO_EP_RESOURCE, glex_ext_check_peer(ep, addr, 0, 0));
+    EXPECT_OK(glex_ext_peer_process(ep, addr, 0, &process));
+    EXPECT_EQ(GLEX_EXT_PROCESS_KILLED, process.state);
+    EXPECT_EQ(static_cast<uint32_t>(child.pid()), process.pid);
     EXPECT_OK(glex_inspect_clean(nullptr, nullptr));
     EXPECT_EQ(1, static_cast<char *>(ptr)[(1 << 20) - 1]) << "until the pin is given back";
     EXPECT_NE(watch.state, *watch.word);

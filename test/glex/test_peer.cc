@@ -334,6 +334,32 @@ TEST_F(peer, receivers)
     EXPECT_OK(glex_ext_check_peer(a, to, 0, 0));
 }
 
+/* A process is known by each receiver of its endpoint, also after the endpoint is destroyed. */
+TEST_F(peer, process_of_a_receiver)
+{
+    glex_ext_process process;
+    glex_ep_addr_t to;
+    {
+        Ep next(dev);
+
+        to = next.addr();
+        EXPECT_EQ(GLEX_NO_EP_RESOURCE, glex_ext_peer_process(a, to, 0, &process)) << "not attached";
+        ASSERT_OK(glex_ext_set_receiver(next, 77));
+        EXPECT_OK(glex_ext_check_peer(a, to, 77, 0));
+        EXPECT_OK(glex_ext_peer_process(a, to, 77, &process));
+        EXPECT_EQ(GLEX_EXT_PROCESS_RUNS, process.state);
+        EXPECT_EQ(static_cast<uint32_t>(getpid()), process.pid);
+        EXPECT_OK(glex_ext_set_receiver(next, 78));
+        EXPECT_OK(glex_ext_peer_process(a, to, 78, &process));
+        EXPECT_OK(glex_ext_peer_process(a, to, 77, &process));
+        EXPECT_EQ(GLEX_NO_EP_RESOURCE, glex_ext_peer_process(a, to, 79, &process));
+    }
+    EXPECT_EQ(GLEX_NO_EP_RESOURCE, glex_ext_check_peer(a, to, 0, 0)); /* detaches */
+    EXPECT_OK(glex_ext_peer_process(a, to, 77, &process));
+    EXPECT_EQ(GLEX_EXT_PROCESS_CLOSED, process.state);
+    EXPECT_EQ(static_cast<uint32_t>(getpid()), process.pid);
+}
+
 /* An endpoint has one epoch within a host, and the next one at its address has another. */
 TEST_F(peer, epochs_within_a_host)
 {

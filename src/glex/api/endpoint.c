@@ -136,7 +136,7 @@ static void __attribute__((destructor)) endpoints_exit(void)
         ep_exit_net(ep);
         glex_stats_write(ep->segment.hdr);
         glex_capture_flush(ep);
-        glex_segment_retire(ep->dev->dirfd, &ep->segment);
+        glex_segment_retire(ep->dev->dirfd, &ep->segment, GLEX_LEFT_EXIT);
     }
     glex_lock_give(&glex_endpoints_lock);
     glex_net_exit();
@@ -232,6 +232,7 @@ static glex_ret_t ep_create_segment(struct glex_endpoint *ep, int *listen_fd)
         .pid = (uint32_t)getpid(),
         .private_rdma = (ep->dev->caps.caps & GLEX_EXT_CAP_PRIVATE_RDMA) != 0,
         .pid_space = glex_caps_pid_space(),
+        .rank = glex_env()->rank,
     };
     struct timespec now;
     glex_ret_t ret;

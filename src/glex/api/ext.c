@@ -256,6 +256,73 @@ glex_ret_t glex_ext_check_peer(glex_ep_handle_t handle, glex_ep_addr_t peer_addr
     return peer->link->is_remote ? GLEX_SUCCESS : ext_check_receiver(peer, uuid);
 }
 
+/* An endpoint without a receiver had one, so its name at the time of the attachment counts, too */
+static bool ext_is_of(const struct glex_peer_past *past, uint64_t uuid)
+{
+    return uuid == 0 || past->receivers[0] == uuid || past->receivers[1] == uuid;
+}
+
+/* The peer of a receiver, if it was detached. The newest first. */
+static const struct glex_peer_past *ext_past_peer(const struct glex_peer_table *table,
+                                                  uint64_t addr, uint64_t uuid)
+{
+    const struct glex_peer_past *past;
+    uint32_t i;
+
+    for (i = 1; i <= GLEX_PEER_PAST && i <= table->num_past; i++) {
+        past = &table->past[(table->num_past - i) % GLEX_PEER_PAST];
+        if (past->addr == addr && ext_is_of(past, uuid)) {
+            return past;
+        }
+    }
+    return NULL;
+}
+
+static enum glex_ext_process_state ext_process_state(uint32_t left, bool is_living)
+{
+    switch (left) {
+    case GLEX_LEFT_NOT:
+        return is_living ? GLEX_EXT_PROCESS_RUNS : GLEX_EXT_PROCESS_KILLED;
+    case GLEX_LEFT_CLOSED:
+        return GLEX_EXT_PROCESS_CLOSED;
+    default:
+        return GLEX_EXT_PROCESS_EXITED;
+    }
+}
+
+glex_ret_t glex_ext_peer_process(glex_ep_handle_t handle, glex_ep_addr_t peer_addr, uint64_t uuid,
+                                 struct glex_ext_process *process)
+{
+    struct glex_endpoint *ep = glex_endpoint(handle);
+    uint64_t addr = glex_peer_addr(peer_addr);
+    const struct glex_peer_past *past;
+    struct glex_peer_past present;
+    struct glex_peer *peer;
+    bool is_living = false;
+
+    if (handle == NULL || process == NULL || ep->forked) {
+        return GLEX_INVALID_PARAM;
+    }
+    GLEX_LOCKED(ep);
+    if (ext_is_remote(ep, addr)) {
+        return GLEX_NOT_IMPLEMENTED;
+    }
+    peer = glex_peer_lookup(&ep->peers, addr);
+    if (peer != NULL) {
+        glex_peer_describe(peer, &present);
+        is_living = peer->link->is_living(ep, peer);
+    }
+    if (peer != NULL && ext_is_of(&present, uuid)) {
+        past = &present;
+    } else if ((past = ext_past_peer(&ep->peers, addr, uuid)) == NULL) {
+        return GLEX_NO_EP_RESOURCE;
+    }
+    process->pid = past->pid;
+    process->rank = past->rank;
+    process->state = ext_process_state(past->left, is_living);
+    return GLEX_SUCCESS;
+}
+
 glex_ret_t glex_ext_peer_epoch(glex_ep_handle_t handle, glex_ep_addr_t peer_addr, uint64_t *epoch_p)
 {
     struct glex_endpoint *ep = glex_endpoint(handle);

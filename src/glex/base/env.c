@@ -252,6 +252,29 @@ static bool env_fault(const char *text, struct glex_fault_spec *spec)
 
 #endif
 
+/* The rank that the launcher gave to this process, for messages. mpirun's rank comes before Slurm's:
+ * Slurm's variable in a batch script is about the script. */
+static int32_t env_rank(void)
+{
+    static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK",
+                                        "SLURM_PROCID"};
+    const char *text;
+    size_t i;
+    char *end;
+    long rank;
+
+    for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        text = getenv(names[i]);
+        if (text != NULL) {
+            rank = strtol(text, &end, 10);
+            return isdigit((unsigned char)text[0]) && *end == '\0' && rank <= INT32_MAX ?
+                       (int32_t)rank :
+                       -1;
+        }
+    }
+    return -1;
+}
+
 /* Reads all variables even after a mistake, so the user sees all mistakes at once. */
 static void env_read(void)
 {
@@ -266,6 +289,8 @@ static void env_read(void)
     env.stats = secure_getenv("GLEX_STATS"); /* a file to write to: not for others' privileges */
     env.single_threaded = env_single_threaded();
     env.capture = secure_getenv("GLEX_CAPTURE"); /* the same */
+
+    env.rank = env_rank();
 
     ok = env_log_level();
     glex_env_check_names();

@@ -44,6 +44,7 @@ struct glex_env {
     const char *net_interface;      /* name or address; "": the first one */
     uint32_t net_port, net_timeout; /* of endpoint 0; s */
     bool single_threaded;           /* endpoints take no locks */
+    int32_t rank;                   /* of this process in its job; -1: not known */
     bool valid;                     /* false: something was refused and logged */
 };
 

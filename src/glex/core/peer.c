@@ -239,12 +239,42 @@ struct glex_peer *glex_peer_find(struct glex_endpoint *ep, uint64_t addr, int *s
     return peer;
 }
 
+void glex_peer_describe(const struct glex_peer *peer, struct glex_peer_past *past)
+{
+    past->addr = peer->addr;
+    past->receivers[0] = past->receivers[1] = peer->receiver;
+    past->pid = peer->pid;
+    past->rank = peer->rank;
+    past->left = GLEX_LEFT_NOT;
+    if (peer->base != NULL) {
+        past->receivers[1] = __atomic_load_n(&peer->base->receiver, __ATOMIC_RELAXED);
+        past->left = __atomic_load_n(&peer->base->left, __ATOMIC_RELAXED);
+    }
+}
+
+void glex_peer_remember(struct glex_endpoint *ep, const struct glex_peer_past *past)
+{
+    struct glex_peer_table *table = &ep->peers;
+    const struct glex_peer_past *last = &table->past[(table->num_past - 1) % GLEX_PEER_PAST];
+
+    /* A program may try to reach a dead peer many times */
+    if (table->num_past == 0 || last->addr != past->addr ||
+        last->receivers[0] != past->receivers[0]) {
+        table->past[table->num_past++ % GLEX_PEER_PAST] = *past;
+    }
+}
+
 void glex_peer_drop(struct glex_endpoint *ep, struct glex_peer *peer)
 {
     struct glex_peer_table *table = &ep->peers;
     uint32_t i = glex_peer_cache_index(peer->addr);
     struct glex_peer **link = peer_bucket(table, peer->addr);
+    struct glex_peer_past past;
 
+    if (!peer->link->is_remote) {
+        glex_peer_describe(peer, &past);
+        glex_peer_remember(ep, &past);
+    }
     if (table->cache[i].peer == peer) {
         peer_ref_clear(&table->cache[i]);
     }

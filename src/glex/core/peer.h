@@ -61,6 +61,8 @@ struct glex_peer {
     uint64_t cookie_addr;
     uint64_t cookie;
     uint32_t pid;
+    int32_t rank;
+    uint64_t receiver; /* the peer's receiver when the peer was attached */
     uint32_t private_rdma;
     uint32_t private_trust; /* puts that need not look whether it is the peer */
     uint64_t pid_space;
@@ -72,6 +74,18 @@ struct glex_peer_ref {
     struct glex_peer *peer;
 };
 
+/* The peers of this host that this endpoint found dead or detached last. A message about the end of
+ * a peer names its process. */
+#define GLEX_PEER_PAST 64u
+
+struct glex_peer_past {
+    uint64_t addr;
+    uint64_t receivers[2]; /* when the peer was attached, and when the peer was described */
+    uint32_t pid;
+    int32_t rank;
+    uint32_t left; /* enum glex_left */
+};
+
 struct glex_peer_table {
     struct glex_peer_ref cache[GLEX_PEER_CACHE]; /* found last, by address */
     struct glex_peer_ref *hinted;                /* by the hint in an address; [0] is unused */
@@ -81,6 +95,8 @@ struct glex_peer_table {
     uint32_t num_buckets; /* in use */
     uint32_t bucket_room; /* allocated */
     uint32_t num_peers;
+    struct glex_peer_past past[GLEX_PEER_PAST];
+    uint32_t num_past; /* ever */
 };
 
 glex_ret_t glex_peer_init(struct glex_endpoint *ep);
@@ -100,6 +116,12 @@ struct glex_peer *glex_peer_find(struct glex_endpoint *ep, uint64_t addr, int *s
 
 /** The address of an attached peer with its hint in the reserved bits. */
 uint64_t glex_peer_hinted_addr(const struct glex_peer *peer);
+
+/** What is known of a peer's process. */
+void glex_peer_describe(const struct glex_peer *peer, struct glex_peer_past *past);
+
+/** Remember the process of a peer that is gone. */
+void glex_peer_remember(struct glex_endpoint *ep, const struct glex_peer_past *past);
 
 /** Detach from a dead peer. */
 void glex_peer_drop(struct glex_endpoint *ep, struct glex_peer *peer);

@@ -59,6 +59,8 @@ static int shm_map_base(struct glex_endpoint *ep, struct glex_peer *peer,
     peer->cookie = hdr->cookie;
     peer->private_trust = 0;
     peer->pid = hdr->pid;
+    peer->rank = hdr->rank;
+    peer->receiver = hdr->receiver;
     peer->private_rdma = hdr->private_rdma;
     peer->pid_space = hdr->pid_space;
     peer->mmt = glex_segment_mmt(base, hdr->mpq_capacity, hdr->eq_capacity);
@@ -69,19 +71,49 @@ static int shm_map_base(struct glex_endpoint *ep, struct glex_peer *peer,
     return GLEX_REQ_DONE;
 }
 
+/* What a user can do about an error of opening a segment */
+static const char *shm_open_advice(int err)
+{
+    switch (err) {
+    case EMFILE:
+        return "; raise the limit of open files (ulimit -n)";
+    case EACCES:
+    case EPERM:
+        return "; has this process changed its user or its privileges since it began (setuid)? It "
+               "must do so before it uses UCX or MPI_Init()";
+    default:
+        return "";
+    }
+}
+
 static int shm_attach_failure(enum glex_segment_state state, uint64_t addr)
 {
     if (state == GLEX_SEGMENT_UNKNOWN) {
         glex_error("cannot open the segment of endpoint %llx: %s%s", (unsigned long long)addr,
-                   strerror(errno),
-                   errno == EMFILE ? "; raise the limit of open files (ulimit -n)" : "");
+                   strerror(errno), shm_open_advice(errno));
         return GLEX_ERR_STATUS_CONNECTION_NACK;
     }
     if (state == GLEX_SEGMENT_BAD) {
-        glex_warn("the segment of endpoint %llx is damaged or of another version of libglex",
-                  (unsigned long long)addr);
+        glex_warn(
+            "the segment of endpoint %llx is damaged or of another version of libglex; glex_info "
+            "-v names what is wrong; restart all processes of the job with one version",
+            (unsigned long long)addr);
     }
     return GLEX_ERR_STATUS_DEST_VP_STOP;
+}
+
+static void shm_remember_dead(struct glex_endpoint *ep, enum glex_segment_state state,
+                              const struct glex_segment_header *hdr)
+{
+    const struct glex_peer_past past = {.addr = hdr->addr,
+                                        .receivers = {hdr->receiver, hdr->receiver},
+                                        .pid = hdr->pid,
+                                        .rank = hdr->rank,
+                                        .left = hdr->left};
+
+    if (state == GLEX_SEGMENT_GONE && hdr->pid != 0) {
+        glex_peer_remember(ep, &past);
+    }
 }
 
 struct glex_peer *glex_shm_attach(struct glex_endpoint *ep, uint64_t addr, int *status_p)
@@ -107,6 +139,7 @@ struct glex_peer *glex_shm_attach(struct glex_endpoint *ep, uint64_t addr, int *
     state = glex_segment_open(ep->dev->dirfd, addr, &hdr, &fd);
     if (state != GLEX_SEGMENT_LIVING) {
         *status_p = shm_attach_failure(state, addr);
+        shm_remember_dead(ep, state, &hdr);
         goto err_free;
     }
     *status_p = shm_map_base(ep, peer, &hdr, fd);

@@ -14,7 +14,7 @@
 #include "base/common.h"
 
 #define GLEX_SEGMENT_MAGIC   0x676c65782d736567ull /* "glex-seg" */
-#define GLEX_SEGMENT_VERSION 13
+#define GLEX_SEGMENT_VERSION 14
 
 #define GLEX_MAX_QUEUE_CAPACITY     (1u << 20)
 #define GLEX_DEFAULT_QUEUE_CAPACITY 2048u
@@ -111,6 +111,9 @@ struct glex_mmt_entry {
     uint64_t file_off; /* in the segment's file, or 0: private memory */
 };
 
+/* How an owner left its segment. A killed owner leaves GLEX_LEFT_NOT. */
+enum glex_left { GLEX_LEFT_NOT, GLEX_LEFT_CLOSED, GLEX_LEFT_EXIT };
+
 struct glex_segment_header {
     uint64_t magic;
     uint32_t version;
@@ -131,7 +134,9 @@ struct glex_segment_header {
     uint64_t pid_space; /* names the pid namespace that `pid` belongs to; 0: not known */
     char command[16];
     uint32_t num_net;  /* entries of peers on other hosts */
+    int32_t rank;      /* of the owner in its job; -1: not known */
     uint64_t receiver; /* glex_ext_set_receiver(): 0, or the uuid of the present one */
+    uint32_t left;     /* enum glex_left */
     uint64_t mmt_ready __attribute__((aligned(128)));        /* table entries that have storage */
     struct glex_intent intent __attribute__((aligned(128))); /* in one line with the counters */
     struct glex_ext_counters counters;

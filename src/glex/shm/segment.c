@@ -378,10 +378,12 @@ out:
     return ret;
 }
 
-void glex_segment_retire(int dirfd, const struct glex_segment *seg)
+void glex_segment_retire(int dirfd, const struct glex_segment *seg, enum glex_left how)
 {
     char name[GLEX_NAME_LEN];
 
+    /* relaxed: segment_stop() releases the word */
+    __atomic_store_n(&seg->hdr->left, how, __ATOMIC_RELAXED);
     segment_stop(seg->hdr, seg->mpq_capacity, seg->eq_capacity, seg->mmt_ready);
     /* A user may have removed the file by hand, and another endpoint may have the name now. */
     glex_fabric_name(seg->addr, name);
@@ -400,7 +402,7 @@ static void segment_unlock(struct glex_segment *seg)
 
 void glex_segment_destroy(int dirfd, struct glex_segment *seg)
 {
-    glex_segment_retire(dirfd, seg);
+    glex_segment_retire(dirfd, seg, GLEX_LEFT_CLOSED);
     munmap(seg->hdr, seg->base_size);
     seg->hdr = NULL;
     segment_unlock(seg);
@@ -452,10 +454,19 @@ static enum glex_segment_state segment_open_failure(int err)
     case ENFILE:
     case ENOMEM:
     case EINTR:
+    case EACCES:
+    case EPERM:
         return GLEX_SEGMENT_UNKNOWN;
     default:
         return GLEX_SEGMENT_BAD;
     }
+}
+
+static bool segment_read_header(int fd, uint64_t addr, const struct stat *st,
+                                struct glex_segment_header *hdr)
+{
+    return pread(fd, hdr, sizeof(*hdr), 0) == sizeof(*hdr) &&
+           glex_segment_header_is_valid(hdr, addr, st);
 }
 
 enum glex_segment_state glex_segment_open(int dirfd, uint64_t addr, struct glex_segment_header *hdr,
@@ -465,17 +476,20 @@ enum glex_segment_state glex_segment_open(int dirfd, uint64_t addr, struct glex_
     struct stat st;
     int fd;
 
+    hdr->pid = 0;
     glex_fabric_name(addr, name);
     fd = segment_open_file(dirfd, name, &st);
     if (fd < 0) {
         return segment_open_failure(errno);
     }
     if (flock(fd, LOCK_SH | LOCK_NB) == 0) {
+        if (!segment_read_header(fd, addr, &st, hdr)) {
+            hdr->pid = 0;
+        }
         segment_close(fd);
         return GLEX_SEGMENT_GONE;
     }
-    if (pread(fd, hdr, sizeof(*hdr), 0) != sizeof(*hdr) ||
-        !glex_segment_header_is_valid(hdr, addr, &st)) {
+    if (!segment_read_header(fd, addr, &st, hdr)) {
         close(fd);
         return GLEX_SEGMENT_BAD;
     }

@@ -45,7 +45,7 @@ enum glex_segment_state {
 glex_ret_t glex_segment_create(int dirfd, const struct glex_segment_header *hdr, uint32_t num,
                                struct glex_segment *seg);
 
-/** Retire it and unmap it. */
+/** Retire it, with GLEX_LEFT_CLOSED, and unmap it. */
 void glex_segment_destroy(int dirfd, struct glex_segment *seg);
 
 /** In a child of fork(), which does not own the segment: let go of its lock, and put blank memory
@@ -56,8 +56,8 @@ void glex_segment_fork(struct glex_segment *seg);
  *  False, and errno: no memory. */
 bool glex_segment_blank(void *addr, uint64_t size);
 
-/** Stop the segment and remove its name: allowed while a process exits. */
-void glex_segment_retire(int dirfd, const struct glex_segment *seg);
+/** Stop the segment and remove its name: allowed while a process exits. Peers read `how`. */
+void glex_segment_retire(int dirfd, const struct glex_segment *seg, enum glex_left how);
 
 /** A new descriptor of the owner's own segment, without the lock. -1 and errno on error. */
 int glex_segment_reopen(int dirfd, const struct glex_segment *seg);
@@ -74,7 +74,7 @@ const char *glex_segment_reserve_advice(int err);
 
 /**
  * Open a segment of any owner.
- * @param [out] hdr   Checked copy of the header.
+ * @param [out] hdr   Checked copy of the header. GONE: also of a dead owner's segment, or pid is 0.
  * @param [out] fd_p  Set for LIVING only; the caller closes it.
  */
 enum glex_segment_state glex_segment_open(int dirfd, uint64_t addr, struct glex_segment_header *hdr,
