@@ -21,6 +21,27 @@
 #define FORK_STEPS 3000 /* between two children */
 
 static bool handles_errors = true, forks;
+static const char *ending; /* how SIGTERM ends the process: NULL: at once */
+static unsigned later_uid; /* of the process after rank_open(); 0: as before */
+static volatile sig_atomic_t is_told;
+
+static void on_term(int number)
+{
+    (void)number;
+    is_told = 1;
+}
+
+/* A process that leaves in the midst of its work, as faulty programs do */
+static void leave(struct rank *rank)
+{
+    if (strcmp(ending, "close") == 0) {
+        ucp_worker_destroy(rank->worker);
+        for (;;) {
+            pause();
+        }
+    }
+    exit(3);
+}
 
 static bool all_have(const struct board *board, uint64_t bytes)
 {
@@ -75,6 +96,9 @@ static void run(struct rank *rank, uint64_t bytes)
 
     while (!board_get(&board->stop) && rank->own->problem[0] == '\0') {
         rank_step(rank);
+        if (is_told) {
+            leave(rank);
+        }
         if (forks && rank->steps % FORK_STEPS == 0) {
             fork_child((unsigned)(rank->steps / FORK_STEPS));
         }
@@ -95,12 +119,18 @@ static int run_rank(const char *path, unsigned index, uint64_t megabytes)
     struct board *board = board_open(path);
     struct rank rank;
 
+    if (ending != NULL) {
+        signal(SIGTERM, on_term);
+    }
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* end when the parent is interrupted */
     if (index >= board->ranks) {
         fail("process %u of %u", index, board->ranks);
     }
     board->slot[index].gen = 1;
     rank_open(&rank, board, index, 1, handles_errors);
+    if (later_uid != 0 && setuid(later_uid) != 0) {
+        fail("cannot become uid %u: %s", later_uid, strerror(errno));
+    }
     run(&rank, megabytes * 1000000);
     rank_close(&rank);
     if (board->slot[index].problem[0] != '\0') {
@@ -126,6 +156,8 @@ int main(int argc, char **argv)
 {
     static const struct option options[] = {{"no-peer-errors", no_argument, NULL, 'n'},
                                             {"fork", no_argument, NULL, 'f'},
+                                            {"on-term", required_argument, NULL, 't'},
+                                            {"setuid", required_argument, NULL, 'u'},
                                             {NULL, 0, NULL, 0}};
     int option;
 
@@ -136,6 +168,12 @@ int main(int argc, char **argv)
             break;
         case 'f':
             forks = true;
+            break;
+        case 't':
+            ending = optarg;
+            break;
+        case 'u':
+            later_uid = number(optarg);
             break;
         default:
             return 2;
@@ -155,5 +193,7 @@ int main(int argc, char **argv)
         return run_rank(argv[1], number(argv[2]), number(argv[3]));
     }
     fail("usage: exchange make BOARD RANKS | exchange finish BOARD | "
-         "exchange [--no-peer-errors] [--fork] run BOARD INDEX MEGABYTES");
+         "exchange [--no-peer-errors] [--fork] [--on-term=exit|close] [--setuid=UID] run BOARD "
+         "INDEX "
+         "MEGABYTES");
 }

@@ -161,6 +161,32 @@ case_namespaces()
     fi
 }
 
+# What a process may see of others in /proc does not matter
+case_hidepid()
+{
+    local mounts=("${namespace[@]}" -p -f)
+    # shellcheck disable=SC2016
+    local script='mount -t proc -o hidepid=2 none /proc && "$@"'
+    possible "hidepid=2" "${mounts[@]}" bash -c "$script" hidepid true || return 0
+    "${mounts[@]}" bash -c "$script" hidepid "$0" inner_hidepid ||
+        not_ok "hidepid=2" "no result from inside"
+}
+
+# As a user, because root sees all processes
+case_inner_hidepid()
+{
+    local user=()
+    [ "$(id -u)" -ne 0 ] || user=("$programs/confine" uid 1001)
+    board 2
+    chmod 755 "$work"
+    chmod 666 "$work/board"
+    start 0 "${user[@]}"
+    start 1 "${user[@]}"
+    await
+    all_right "hidepid=2"
+    rm -rf /dev/shm/glex-1001
+}
+
 # ---- users ---------------------------------------------------------------------------------------
 
 # What another user may not do to a running job, tried by him. Prints what he could.

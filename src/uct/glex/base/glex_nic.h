@@ -67,6 +67,21 @@ struct glex_ext_queues {
     uint64_t mps_arrived, mps_taken;
 };
 
+enum glex_ext_process_state {
+    GLEX_EXT_PROCESS_RUNS,
+    GLEX_EXT_PROCESS_CLOSED,
+    GLEX_EXT_PROCESS_EXITED,
+    GLEX_EXT_PROCESS_KILLED
+};
+
+struct glex_ext_process {
+    uint32_t pid;
+    int32_t rank;
+    enum glex_ext_process_state state;
+};
+
+UCT_GLEX_NIC_LACKS(glex_ext_peer_process, glex_ep_handle_t ep, glex_ep_addr_t peer, uint64_t uuid,
+                   struct glex_ext_process *process)
 UCT_GLEX_NIC_LACKS(glex_ext_query_queues, glex_ep_handle_t ep, struct glex_ext_queues *queues)
 UCT_GLEX_NIC_LACKS(glex_ext_mem_alloc, glex_ep_handle_t ep, uint64_t len, void **addr_p)
 UCT_GLEX_NIC_LACKS(glex_ext_mem_free, glex_ep_handle_t ep, void *addr)

@@ -27,7 +27,7 @@
 typedef struct uct_glex_device_addr {
     uint32_t nic_id;
     uint16_t version;
-    uint16_t resv;
+    uint16_t host;    /* a hash of the host's identity, for messages only; 0: not known */
     uint64_t fabric;  /* identity of the host's fabric: processes on a fabric share memory */
     uint64_t network; /* identity of the network between hosts; 0: none */
     uint32_t space;   /* identity of the processes that reach each other's private memory; 0: no

@@ -33,6 +33,8 @@
 int uct_glex_rkey_cmp(uct_rkey_t a, uct_rkey_t b);
 int uct_glex_iface_is_reachable(const uct_iface_h tl_iface, const uct_device_addr_t *dev_addr,
                                 const uct_iface_addr_t *iface_addr);
+int uct_glex_iface_is_reachable_why(const uct_iface_h tl_iface, const uct_device_addr_t *dev_addr,
+                                    const char **why_p);
 int uct_glex_ep_is_to(uct_ep_h tl_ep, const uct_iface_addr_t *iface_addr);
 
 /* In 1.22 a check may complete later. The check of glex completes at once. */
@@ -295,12 +297,13 @@ static inline int uct_glex_iface_is_reachable_v2(const uct_iface_h tl_iface,
 {
     const uint64_t reason =
         UCT_IFACE_IS_REACHABLE_FIELD_INFO_STRING | UCT_IFACE_IS_REACHABLE_FIELD_INFO_STRING_LENGTH;
+    const char *why = "without an address";
 
     if (!(params->field_mask & UCT_IFACE_IS_REACHABLE_FIELD_DEVICE_ADDR) ||
-        !uct_glex_iface_is_reachable(tl_iface, params->device_addr, NULL)) {
+        !uct_glex_iface_is_reachable_why(tl_iface, params->device_addr, &why)) {
         if ((params->field_mask & reason) == reason) {
             ucs_snprintf_safe(params->info_string, params->info_string_length,
-                              "not a NIC that this process can reach");
+                              "not usable with a process %s", why);
         }
         return 0;
     }

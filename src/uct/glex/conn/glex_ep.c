@@ -1,4 +1,5 @@
 #include "core/glex_ep.h"
+#include "conn/glex_reason.h"
 #include "chan/glex_er.h"
 #include "chan/glex_op.h"
 #include "chan/glex_sr.h"
@@ -449,12 +450,10 @@ static void uct_glex_ep_end_pending(uct_glex_ep_t *ep)
     }
 }
 
-void uct_glex_ep_failed(uct_glex_ep_t *ep, ucs_status_t status, const char *why)
+void uct_glex_ep_failed(uct_glex_ep_t *ep, ucs_status_t status, const char *why, int is_first)
 {
     uct_glex_iface_t *iface = ucs_derived_of(ep->super.super.iface, uct_glex_iface_t);
-    uint64_t peer = ep->peer; /* the handler may destroy the endpoint */
     ucs_status_t err_status;
-    ucs_log_level_t level;
 
     ep->is_refused = 0;
     if (ep->is_failed) {
@@ -463,8 +462,8 @@ void uct_glex_ep_failed(uct_glex_ep_t *ep, ucs_status_t status, const char *why)
     ep->is_failed = 1;
     uct_glex_ep_end_pending(ep);
     err_status = uct_iface_handle_ep_err(&iface->super.super, &ep->super.super, status);
-    level = uct_base_iface_failure_log_level(&iface->super, err_status, status);
-    ucs_log(level, "glex: endpoint 0x%" PRIx64 " %s: %s", peer, why, ucs_status_string(status));
+    uct_glex_reason_log(iface, err_status, status, why, is_first); /* not `ep`: the handler may have
+                                                                    * destroyed the endpoint */
 }
 
 /* The NIC may not know yet that a peer on another host is gone. So the probe waits until the peer

@@ -4,6 +4,7 @@
 #include "chan/glex_op.h"
 #include "chan/glex_rx.h"
 #include "conn/glex_ctl.h"
+#include "conn/glex_reason.h"
 #include "vc/glex_mpq.h"
 #include "conn/glex_table.h"
 #include "vc/glex_lease.h"
@@ -252,9 +253,15 @@ int uct_glex_vc_close_left(uct_glex_vc_t *vc)
 void uct_glex_vc_fail(uct_glex_vc_t *vc, ucs_status_t status)
 {
     UCS_LIST_HEAD(told);
+    char why[UCT_GLEX_REASON_LEN];
     uct_glex_ep_t *ep;
+    int is_first;
+
     if (vc->state == UCT_GLEX_VC_FAILED) {
         return;
+    }
+    if (!ucs_list_is_empty(&vc->eps)) {
+        uct_glex_reason_get(vc, status, why);
     }
     ++vc->iface->done;
     ucs_debug("glex: vc 0x%x to endpoint 0x%" PRIx64 " failed: %s", vc->id, vc->peer,
@@ -264,8 +271,9 @@ void uct_glex_vc_fail(uct_glex_vc_t *vc, ucs_status_t status)
      * list */
     while (!ucs_list_is_empty(&vc->eps)) {
         ep = ucs_list_extract_head(&vc->eps, uct_glex_ep_t, list);
+        is_first = ucs_list_is_empty(&told);
         ucs_list_add_tail(&told, &ep->list);
-        uct_glex_ep_failed(ep, status, "is gone");
+        uct_glex_ep_failed(ep, status, why, is_first);
     }
     ucs_list_splice_tail(&vc->eps, &told);
     uct_glex_vc_resume(vc); /* pending requests are tried again and return the error */
@@ -274,12 +282,14 @@ void uct_glex_vc_fail(uct_glex_vc_t *vc, ucs_status_t status)
 void uct_glex_vc_fail_refused(uct_glex_vc_t *vc)
 {
     UCS_LIST_HEAD(seen);
+    char why[UCT_GLEX_REASON_LEN];
     uct_glex_ep_t *ep;
 
     if (!vc->has_refused) {
         return;
     }
     vc->has_refused = 0;
+    uct_glex_reason_get_refused(vc, why);
     while (!ucs_list_is_empty(&vc->eps)) { /* a handler may destroy any endpoint, see
                                             * uct_glex_vc_fail() */
         ep = ucs_list_extract_head(&vc->eps, uct_glex_ep_t, list);
@@ -291,7 +301,7 @@ void uct_glex_vc_fail_refused(uct_glex_vc_t *vc)
         ep->blocked = 1;
         uct_glex_op_cancel_ep(vc, &ep->super.super, UCS_ERR_ENDPOINT_TIMEOUT);
         if (seen.prev == &ep->list) { /* no completion destroyed the endpoint */
-            uct_glex_ep_failed(ep, UCS_ERR_ENDPOINT_TIMEOUT, "refuses its memory");
+            uct_glex_ep_failed(ep, UCS_ERR_ENDPOINT_TIMEOUT, why, 1);
         }
     }
     ucs_list_splice_tail(&vc->eps, &seen);

@@ -37,8 +37,9 @@ ucs_status_t uct_glex_ep_make_vc(uct_glex_ep_t *ep);
  *  reason. Returns NO_RESOURCE, or the error of the endpoint. */
 ucs_status_t uct_glex_ep_not_ready(uct_glex_ep_t *ep);
 
-/** The endpoint failed: call the error handler, once. `why`: for the log */
-void uct_glex_ep_failed(uct_glex_ep_t *ep, ucs_status_t status, const char *why);
+/** The endpoint failed: call the error handler, once. `why` and `is_first`: for
+ *  uct_glex_reason_log() */
+void uct_glex_ep_failed(uct_glex_ep_t *ep, ucs_status_t status, const char *why, int is_first);
 
 /** A living peer refused the endpoint access to memory, because of a wrong or invalid key. Has
  *  progress fail the endpoint, because only progress may call error handlers. Other endpoints of

@@ -6,6 +6,9 @@
 
 #include <ucs/debug/log.h>
 #include <ucs/sys/math.h>
+#include <ucs/sys/uid.h>
+#include <stdlib.h>
+#include <string.h>
 
 /*
  * UCP ranks transports by their stated performance. UCX's transports for one host (posix, sysv,
@@ -116,6 +119,14 @@ ucs_status_t uct_glex_iface_get_address(uct_iface_h tl_iface, uct_iface_addr_t *
     return UCS_OK;
 }
 
+/* 0: not known */
+static uint16_t uct_glex_query_host(void)
+{
+    uint64_t id = ucs_get_system_id();
+
+    return id ^ (id >> 16) ^ (id >> 32) ^ (id >> 48);
+}
+
 ucs_status_t uct_glex_iface_get_device_address(uct_iface_h tl_iface, uct_device_addr_t *addr)
 {
     uct_glex_iface_t *iface = ucs_derived_of(tl_iface, uct_glex_iface_t);
@@ -123,28 +134,32 @@ ucs_status_t uct_glex_iface_get_device_address(uct_iface_h tl_iface, uct_device_
 
     out->nic_id = iface->md->dev_attr.nic_id;
     out->version = UCT_GLEX_WIRE_VERSION;
-    out->resv = 0;
+    out->host = uct_glex_query_host();
     out->fabric = iface->md->ext_attr.fabric;
     out->network = iface->md->ext_attr.network;
     out->space = iface->md->ext_attr.space;
     return UCS_OK;
 }
 
-/* UCP uses zero-copy with all peers or with none */
-static void uct_glex_iface_warn_space(const uct_glex_iface_t *iface,
-                                      const uct_glex_device_addr_t *addr)
+/* Whether the user lets UCX use no transport but glex (and self). Then an unreachable peer ends the
+ * job. The shim of glexrun takes GLEX_UCX_TLS in place of UCX_TLS. */
+static int uct_glex_query_is_alone(void)
 {
-    static int warned;
+    const char *tls = (getenv("UCX_TLS") != NULL) ? getenv("UCX_TLS") : getenv("GLEX_UCX_TLS");
+    size_t length;
 
-    if (!warned) {
-        warned = 1;
-        ucs_warn("glex: not usable with a process on NIC 0x%x %s: no zero-copy between the two. "
-                 "GLEX_PRIVATE_RDMA=n in all processes does without",
-                 addr->nic_id,
-                 (addr->space == 0) || (iface->md->ext_attr.space == 0) ?
-                     "because one of the two may not be read by others (ptrace, seccomp)" :
-                     "in another pid or user namespace");
+    for (; (tls != NULL) && (*tls != '\0'); tls += length + (tls[length] == ',')) {
+        length = strcspn(tls, ",");
+        if ((length != 4) || ((strncmp(tls, "glex", 4) != 0) && (strncmp(tls, "self", 4) != 0))) {
+            return 0;
+        }
     }
+    return tls != NULL;
+}
+
+static int uct_glex_query_same_host(const uct_glex_device_addr_t *addr)
+{
+    return (addr->host != 0) && (addr->host == uct_glex_query_host());
 }
 
 /* NICs of two hosts may have the same id. The identities of fabric and network distinguish the
@@ -157,20 +172,86 @@ static int uct_glex_iface_shares_link(const uct_glex_iface_t *iface,
             (addr->nic_id != iface->md->dev_attr.nic_id));
 }
 
+/* Why processes of one host, or of two hosts, have no link */
+static const char *uct_glex_query_no_link(const uct_glex_iface_t *iface,
+                                          const uct_glex_device_addr_t *addr)
+{
+    if (uct_glex_query_same_host(addr)) {
+        return "of this host, because the two do not share a fabric: they have different /dev/shm "
+               "(containers: --ipc=host, or -v /dev/shm:/dev/shm), users, GLEX_FABRIC or "
+               "GLEX_SHM_DIR";
+    }
+    if ((addr->network == 0) && (iface->md->ext_attr.network == 0)) {
+        return "of another host, because GLEX_NET is not set; GLEX_NET=tcp in all processes "
+               "connects "
+               "hosts";
+    }
+    if ((addr->network == 0) || (iface->md->ext_attr.network == 0)) {
+        return "of another host, because only one of the two has GLEX_NET; set GLEX_NET in all "
+               "processes";
+    }
+    if (addr->network != iface->md->ext_attr.network) {
+        return "of another host, because the two have different networks: set GLEX_NET, "
+               "GLEX_NET_PORT and the key alike in all processes";
+    }
+    return "of another host, because both hosts have the same NIC id: set GLEX_NIC_ID, or give the "
+           "hosts different addresses";
+}
+
+/* Why the peer is not reachable, or NULL */
+static const char *uct_glex_query_obstacle(const uct_glex_iface_t *iface,
+                                           const uct_glex_device_addr_t *addr)
+{
+    if (addr->version != UCT_GLEX_WIRE_VERSION) {
+        return "of another version of openglex: install the same version for all processes";
+    }
+    if (!uct_glex_iface_shares_link(iface, addr)) {
+        return uct_glex_query_no_link(iface, addr);
+    }
+    if (glex_ext_is_reachable(iface->md->dev, addr->nic_id) != GLEX_SUCCESS) {
+        return "because no link leads to the NIC: the process has ended, or the hosts' netmasks "
+               "differ; glex_info shows the NICs that this process reaches";
+    }
+    if ((addr->fabric != iface->md->ext_attr.fabric) ||
+        (addr->space == iface->md->ext_attr.space)) {
+        return NULL;
+    }
+    /* UCP uses zero-copy with all peers or with none */
+    return ((addr->space == 0) || (iface->md->ext_attr.space == 0)) ?
+               "because one of the two may not be read by others (ptrace, seccomp): no zero-copy "
+               "between the two. GLEX_PRIVATE_RDMA=n in all processes does without" :
+               "in another pid or user namespace: no zero-copy between the two. "
+               "GLEX_PRIVATE_RDMA=n in all processes does without";
+}
+
+/* One line for each process. Peers on other hosts are normal if another transport may carry their
+ * messages, so their line has the level diag. */
+static void uct_glex_query_log(const uct_glex_device_addr_t *addr, const char *why)
+{
+    static int logged;
+    int is_failure = uct_glex_query_same_host(addr) || uct_glex_query_is_alone();
+
+    ucs_log((is_failure && !logged) ? UCS_LOG_LEVEL_WARN : UCS_LOG_LEVEL_DIAG,
+            "glex: not usable with a process on NIC 0x%x %s", addr->nic_id, why);
+    logged |= is_failure;
+}
+
+int uct_glex_iface_is_reachable_why(const uct_iface_h tl_iface, const uct_device_addr_t *dev_addr,
+                                    const char **why_p)
+{
+    const uct_glex_device_addr_t *addr = (const uct_glex_device_addr_t *)dev_addr;
+
+    *why_p = uct_glex_query_obstacle(ucs_derived_of(tl_iface, uct_glex_iface_t), addr);
+    if (*why_p != NULL) {
+        uct_glex_query_log(addr, *why_p);
+    }
+    return *why_p == NULL;
+}
+
 int uct_glex_iface_is_reachable(const uct_iface_h tl_iface, const uct_device_addr_t *dev_addr,
                                 const uct_iface_addr_t *iface_addr)
 {
-    uct_glex_iface_t *iface = ucs_derived_of(tl_iface, uct_glex_iface_t);
-    const uct_glex_device_addr_t *addr = (const uct_glex_device_addr_t *)dev_addr;
+    const char *why;
 
-    if ((addr->version != UCT_GLEX_WIRE_VERSION) || !uct_glex_iface_shares_link(iface, addr) ||
-        (glex_ext_is_reachable(iface->md->dev, addr->nic_id) != GLEX_SUCCESS)) {
-        return 0;
-    }
-    if ((addr->fabric == iface->md->ext_attr.fabric) &&
-        (addr->space != iface->md->ext_attr.space)) {
-        uct_glex_iface_warn_space(iface, addr);
-        return 0;
-    }
-    return 1;
+    return uct_glex_iface_is_reachable_why(tl_iface, dev_addr, &why);
 }
