@@ -1,6 +1,7 @@
 #include "exposition.h"
 
 #include <ctype.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -73,7 +74,7 @@ static void read_comment(const char *line, char family[FAMILY_MAX], int *counter
 }
 
 /* Whether it is a counter of its family; takes the suffix off its name then. */
-static int series_counter(char *series, const char *family, int counter)
+static bool series_counter(char *series, const char *family, int counter)
 {
     size_t length = strcspn(series, "{"), family_length = strlen(family);
     const char *end = series + length;
@@ -81,19 +82,19 @@ static int series_counter(char *series, const char *family, int counter)
     if (!counter || (length <= 6) || strncmp(end - 6, "_total", 6) ||
         strncmp(series, family, family_length) ||
         ((length != family_length) && (length != (family_length + 6)))) {
-        return 0;
+        return false;
     }
     memmove(series + length - 6, end, strlen(end) + 1);
-    return 1;
+    return true;
 }
 
 /* Whether behind a value there is nothing, or a timestamp, or a comment with an exemplar. */
-static int ends_sample(const char *rest)
+static bool ends_sample(const char *rest)
 {
     char *end;
 
     if ((*rest != ' ') && (*rest != '\t') && (*rest != '\0')) {
-        return 0;
+        return false;
     }
     rest += strspn(rest, " \t");
     if ((*rest != '\0') && (*rest != '#')) {

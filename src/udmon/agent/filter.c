@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fnmatch.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,16 +45,16 @@ static int patterns_read(struct udmon_node *node, const char *option, struct pat
     return 0;
 }
 
-static int patterns_match(const struct patterns *patterns, const char *name)
+static bool patterns_match(const struct patterns *patterns, const char *name)
 {
     unsigned i;
 
     for (i = 0; i < patterns->count; ++i) {
         if (fnmatch(patterns->list[i], name, 0) == 0) {
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
 struct filter {
@@ -170,7 +171,7 @@ static int aggregate_create(struct udmon_node *node, void **state_p)
 }
 
 /* The name without the label; false if it has none. */
-static int name_without(const char *name, const char *label, char *out, size_t size)
+static bool name_without(const char *name, const char *label, char *out, size_t size)
 {
     const char *at = name + strcspn(name, "{"), *before = at;
     struct udmon_label each;
@@ -181,10 +182,10 @@ static int name_without(const char *name, const char *label, char *out, size_t s
             first = (*before == '{'); /* then the comma behind it goes, or both braces */
             snprintf(out, size, "%.*s%s", (int)(before - name) + (first && (*at == ',')), name,
                      at + first);
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
 struct member {

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -266,7 +267,7 @@ static int graph_check(struct graph *graph)
 }
 
 /* Whether `b` has all options of `a`, except the options that only the graph uses. */
-static int node_covers(const struct udmon_node *a, const struct udmon_node *b)
+static bool node_covers(const struct udmon_node *a, const struct udmon_node *b)
 {
     const struct graph_option *option;
     const char *other;
@@ -275,14 +276,14 @@ static int node_covers(const struct udmon_node *a, const struct udmon_node *b)
         other = udmon_node_option(b, option->name);
         if (strcmp(option->name, "to") && strcmp(option->name, "interval") &&
             ((other == NULL) || strcmp(option->value, other))) {
-            return 0;
+            return false;
         }
     }
-    return 1;
+    return true;
 }
 
 /* Whether one may go on with the other's state. */
-static int node_same(const struct udmon_node *a, const struct udmon_node *b)
+static bool node_same(const struct udmon_node *a, const struct udmon_node *b)
 {
     return (a->type == b->type) && node_covers(a, b) && node_covers(b, a);
 }

@@ -9,6 +9,7 @@
 #include "../lib/net/loop.h"
 #include "../include/udmon_module.h"
 
+#include <stdbool.h>
 #include <sys/queue.h>
 
 enum { GRAPH_NAME_MAX = 50, GRAPH_OUTPUTS_MAX = 32 };
@@ -86,7 +87,7 @@ extern const struct udmon_node_type node_send, node_print, sensor_agent;
  * Option "names" of sensors with names from the kernel: whether to keep the names; and the check of
  * the option.
  */
-int sensor_kernel_names(const struct udmon_node *node);
+bool sensor_kernel_names(const struct udmon_node *node);
 int sensor_check_names(struct udmon_node *node, void **state_p);
 
 #endif

@@ -3,6 +3,7 @@
 #include "../lib/metric.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,7 +44,7 @@ static int label_create(struct udmon_node *node, void **state_p)
     return 0;
 }
 
-static int name_has(const char *name, const struct udmon_label *label)
+static bool name_has(const char *name, const struct udmon_label *label)
 {
     const char *at = name + strcspn(name, "{");
     struct udmon_label each;
@@ -51,15 +52,15 @@ static int name_has(const char *name, const struct udmon_label *label)
     while (udmon_label_next(&at, &each)) {
         if ((each.name_length == label->name_length) &&
             !strncmp(each.name, label->name, label->name_length)) {
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
 /* Makes the name with the labels that it does not have yet; false if the name becomes too long. */
-static int label_name(const struct labelling *labelling, const char *name,
-                      char out[UDMON_METRIC_NAME_MAX + 1])
+static bool label_name(const struct labelling *labelling, const char *name,
+                       char out[UDMON_METRIC_NAME_MAX + 1])
 {
     const char *at = labelling->labels + 1;
     size_t used = strlen(name), added = 0;

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -88,7 +89,7 @@ static void samples_grow_seen(struct samples *samples)
 }
 
 /* Whether a sample of the series with the same time is in the set; else the series is entered. */
-static int samples_known(struct samples *samples, const char *name, int counter)
+static bool samples_known(struct samples *samples, const char *name, int counter)
 {
     uint32_t hash = samples_hash(name, counter, samples->time_ns), *place;
     size_t i;
@@ -99,16 +100,16 @@ static int samples_known(struct samples *samples, const char *name, int counter)
     place = samples_place(samples, hash);
     if (*place == 0) {
         *place = hash;
-        return 0;
+        return false;
     }
     for (i = 0; i < samples->count; ++i) { /* seldom: most hashes are of one name */
         if ((samples->metrics[i].counter == counter) &&
             (samples->metrics[i].time_ns == samples->time_ns) &&
             !strcmp(samples->metrics[i].name, name)) {
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
 void samples_add(struct samples *samples, int counter, double value, const char *format, ...)
@@ -199,21 +200,21 @@ char *samples_load(const char *path)
     return text;
 }
 
-int samples_read_lines(struct samples *samples, const char *path,
-                       void (*each)(struct samples *samples, const char *line, void *arg),
-                       void *arg)
+bool samples_read_lines(struct samples *samples, const char *path,
+                        void (*each)(struct samples *samples, const char *line, void *arg),
+                        void *arg)
 {
     FILE *file = samples_open(path);
     char line[512];
 
     if (file == NULL) {
-        return 0;
+        return false;
     }
     while (fgets(line, sizeof(line), file) != NULL) {
         each(samples, line, arg);
     }
     fclose(file);
-    return 1;
+    return true;
 }
 
 int samples_read_number(const char *path, double *value_p)

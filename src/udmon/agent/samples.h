@@ -4,6 +4,7 @@
 
 #include "../include/udmon_module.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 
 /* Larger sets are emitted in parts. Memory is touched only when needed. */
@@ -48,9 +49,9 @@ char *samples_load(const char *path);
  * Call `each` for the lines of a file, with the newline; parts of a line that is longer than 511
  * bytes count as lines. False if it cannot be read.
  */
-int samples_read_lines(struct samples *samples, const char *path,
-                       void (*each)(struct samples *samples, const char *line, void *arg),
-                       void *arg);
+bool samples_read_lines(struct samples *samples, const char *path,
+                        void (*each)(struct samples *samples, const char *line, void *arg),
+                        void *arg);
 
 /** Reads a file of the kernel that consists of a number; -ENOENT: the file is absent or not
  * readable. */

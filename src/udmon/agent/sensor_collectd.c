@@ -17,6 +17,7 @@
 #include <endian.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -130,23 +131,23 @@ static void source_name(const char *types, const char *type, unsigned index, uns
 }
 
 /* A value of a kind; false if it is no sample: an "absolute" counts since the last one. */
-static int value_read(int kind, const unsigned char *bytes, double *value_p)
+static bool value_read(int kind, const unsigned char *bytes, double *value_p)
 {
     uint64_t number = part_number(bytes);
 
     switch (kind) {
     case VALUE_COUNTER:
         *value_p = number;
-        return 1;
+        return true;
     case VALUE_DERIVE:
         *value_p = (int64_t)number;
-        return 1;
+        return true;
     case VALUE_GAUGE: /* this one alone is little-endian */
         number = le64toh(be64toh(number));
         memcpy(value_p, &number, sizeof(number));
-        return 1;
+        return true;
     default:
-        return 0;
+        return false;
     }
 }
 

@@ -16,6 +16,7 @@
 #include "../lib/net/loop.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,17 +55,17 @@ struct filesystem {
 
 static const char *const filesystem_options[] = {"network", "mounts", NULL};
 
-static int word_in(const char *word, const char *const *words)
+static bool word_in(const char *word, const char *const *words)
 {
     for (; *words != NULL; ++words) {
         if (!strcmp(word, *words)) {
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
-static int mount_of_network(const struct mount *mount)
+static bool mount_of_network(const struct mount *mount)
 {
     static const char *const types[] = {"9p",        "afs",   "beegfs", "ceph",  "cifs",     "fuse",
                                         "glusterfs", "gpfs",  "lustre", "ncpfs", "nfs",      "nfs4",
@@ -90,7 +91,7 @@ static void mount_unescape(char *text)
     *to = '\0';
 }
 
-static int options_readonly(const char *options)
+static bool options_readonly(const char *options)
 {
     return !strncmp(options, "ro", 2) && ((options[2] == ',') || (options[2] == '\0'));
 }
@@ -117,22 +118,22 @@ static int mount_parse(const char *line, struct mount *mount)
     return 0;
 }
 
-static int mount_wanted(const struct filesystem *filesystem, const struct asking *asking,
-                        const struct mount *mount)
+static bool mount_wanted(const struct filesystem *filesystem, const struct asking *asking,
+                         const struct mount *mount)
 {
     const struct mount *other;
 
     if (!strcmp(mount->type, "autofs") || (mount_of_network(mount) && !filesystem->network) ||
         ((mount->device[0] != '/') && !mount_of_network(mount) && strcmp(mount->point, "/"))) {
-        return 0;
+        return false;
     }
     for (other = asking->mounts; other < &asking->mounts[asking->count]; ++other) {
         if ((other->number == mount->number) &&
             (strcmp(mount->type, "btrfs") || !strcmp(mount->root, other->root))) {
-            return 0; /* bind mounts; subvolumes of btrfs share the number */
+            return false; /* bind mounts; subvolumes of btrfs share the number */
         }
     }
-    return 1;
+    return true;
 }
 
 static void mounts_read(const struct filesystem *filesystem, const char *path,

@@ -8,12 +8,13 @@
 #include "glex/api/inspect.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* Most that a queue has held at once, which is no counter. */
-static int glex_is_gauge(const char *name)
+static bool glex_is_gauge(const char *name)
 {
     return strstr(name, "_high") != NULL;
 }

@@ -9,6 +9,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +35,7 @@ static void textfile_unreadable(const struct udmon_node *node, const char *path)
 }
 
 /* Returns whether the whole file could be used. */
-static int textfile_read(struct udmon_node *node, struct samples *samples, const char *path)
+static bool textfile_read(struct udmon_node *node, struct samples *samples, const char *path)
 {
     static struct udmon_log_limit wrong;
     struct exposition_result result;
@@ -44,7 +45,7 @@ static int textfile_read(struct udmon_node *node, struct samples *samples, const
     if ((text == NULL) || (stat(path, &status) < 0)) {
         textfile_unreadable(node, path);
         free(text);
-        return 0;
+        return false;
     }
     samples_label(label, sizeof(label), path);
     samples_add(samples, 0, status.st_mtim.tv_sec + (status.st_mtim.tv_nsec * 1e-9),

@@ -8,6 +8,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -59,7 +60,7 @@ const struct udmon_node_type sensor_cpu = {.name = "cpu", .tick = cpu_tick, .has
  * node_exporter copies the kernel's names (node_memory_MemFree_bytes), and promtool complains about
  * them. "names = node_exporter" copies them, too, for dashboards that use these names.
  */
-int sensor_kernel_names(const struct udmon_node *node)
+bool sensor_kernel_names(const struct udmon_node *node)
 {
     const char *names = udmon_node_option(node, "names");
 

@@ -2,6 +2,7 @@
 #include "../lib/base/log.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -48,7 +49,7 @@ struct samples *worker_samples(void)
     return (worker_self != NULL) ? &worker_self->samples : NULL;
 }
 
-int worker_any_abandoned(void)
+bool worker_any_abandoned(void)
 {
     return __atomic_load_n(&workers_abandoned, __ATOMIC_SEQ_CST) > 0;
 }
@@ -69,12 +70,12 @@ static void worker_enter(struct worker *worker, enum worker_phase phase)
     pthread_cond_broadcast(&worker->changed);
 }
 
-int worker_emit(const struct udmon_metric *metrics, size_t count)
+bool worker_emit(const struct udmon_metric *metrics, size_t count)
 {
     struct worker *worker = worker_self;
 
     if (worker == NULL) {
-        return 0;
+        return false;
     }
     pthread_mutex_lock(&worker->lock);
     if (!worker->ending) {
@@ -88,7 +89,7 @@ int worker_emit(const struct udmon_metric *metrics, size_t count)
         worker->phase = WORKER_RUNS;
     }
     pthread_mutex_unlock(&worker->lock);
-    return 1;
+    return true;
 }
 
 static void *worker_run(void *arg)
@@ -220,7 +221,7 @@ void worker_tick(struct worker *worker)
 }
 
 /* Wait for the end of the thread, for a bounded time; returns whether it has ended. */
-static int worker_await_end(struct worker *worker)
+static bool worker_await_end(struct worker *worker)
 {
     struct timespec until;
 
@@ -231,10 +232,10 @@ static int worker_await_end(struct worker *worker)
     while (worker->phase != WORKER_ENDED) {
         if (worker->stuck ||
             (pthread_cond_timedwait(&worker->changed, &worker->lock, &until) == ETIMEDOUT)) {
-            return 0;
+            return false;
         }
     }
-    return 1;
+    return true;
 }
 
 void worker_stop(struct worker *worker)

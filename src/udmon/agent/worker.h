@@ -41,10 +41,10 @@ uint64_t worker_skipped(const struct worker *worker);
  * Whether threads that worker_stop() has abandoned may still run: then exit() must not free their
  * data.
  */
-int worker_any_abandoned(void);
+bool worker_any_abandoned(void);
 
 /** In a worker's thread: its set of samples, and the way to the loop. Else NULL, and false. */
 struct samples *worker_samples(void);
-int worker_emit(const struct udmon_metric *metrics, size_t count);
+bool worker_emit(const struct udmon_metric *metrics, size_t count);
 
 #endif

@@ -3,6 +3,7 @@
 #include "../lib/metric.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -377,17 +378,17 @@ static struct json_object *line_json(const struct lines *lines, const struct lin
 }
 
 /* Whether a family also appears in the list before `at`. */
-static int family_before(const char *families, const char *at, size_t length)
+static bool family_before(const char *families, const char *at, size_t length)
 {
     size_t other;
 
     for (; families < at; families += other + 1) {
         other = strcspn(families, ",");
         if ((other == length) && !memcmp(families, at, length)) {
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
 struct json_object *api_lines(const struct api_reader *reader, const char *node,

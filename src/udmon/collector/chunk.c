@@ -1,5 +1,6 @@
 #include "chunk.h"
 
+#include <stdbool.h>
 #include <errno.h>
 #include <math.h>
 #include <string.h>
@@ -189,21 +190,21 @@ static const double units[] = {1, 10, 100, 1e3, 1e4, 1e6, 1e9, 1e12};
 enum { UNITS = sizeof(units) / sizeof(units[0]) };
 
 /* Whether each value is exactly a whole number of 1 / unit. */
-static int values_whole(const double *values, unsigned count, double unit, int64_t *numbers)
+static bool values_whole(const double *values, unsigned count, double unit, int64_t *numbers)
 {
     const double largest = 9007199254740992.0; /* 2^53 */
     unsigned i;
 
     for (i = 0; i < count; ++i) {
         if (!(fabs(values[i] * unit) < largest)) {
-            return 0; /* also NaN */
+            return false; /* also NaN */
         }
         numbers[i] = llrint(values[i] * unit);
         if (value_bits((double)numbers[i] / unit) != value_bits(values[i])) {
-            return 0; /* also -0 */
+            return false; /* also -0 */
         }
     }
-    return 1;
+    return true;
 }
 
 /* The power of two that divides all distances. */

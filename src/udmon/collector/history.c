@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -292,13 +293,13 @@ static int64_t history_get(sqlite3_stmt *statement)
 }
 
 /* Returns whether the host has a key. */
-static int history_host_key(struct history *history, struct host *host)
+static bool history_host_key(struct history *history, struct host *host)
 {
     if (host->key_of != history->generation) {
         sqlite3_bind_text(history->statements[HISTORY_HOST_ADD], 1, host->name, -1, SQLITE_STATIC);
         sqlite3_bind_text(history->statements[HISTORY_HOST_GET], 1, host->name, -1, SQLITE_STATIC);
         if (history_do(history, HISTORY_HOST_ADD) < 0) {
-            return 0;
+            return false;
         }
         host->key = history_get(history->statements[HISTORY_HOST_GET]);
         host->key_of = (host->key != 0) ? history->generation : 0;
@@ -307,20 +308,20 @@ static int history_host_key(struct history *history, struct host *host)
 }
 
 /* Returns whether the series has a key. */
-static int history_series_key(struct history *history, struct series *series)
+static bool history_series_key(struct history *history, struct series *series)
 {
     sqlite3_stmt *add = history->statements[HISTORY_SERIES_ADD];
     sqlite3_stmt *get = history->statements[HISTORY_SERIES_GET];
     int changes = sqlite3_total_changes(history->db);
 
     if (!history_host_key(history, series->host)) {
-        return 0;
+        return false;
     }
     sqlite3_bind_int64(add, 1, series->host->key);
     sqlite3_bind_text(add, 2, series->name, -1, SQLITE_STATIC);
     sqlite3_bind_int(add, 3, series->counter);
     if (history_do(history, HISTORY_SERIES_ADD) < 0) {
-        return 0;
+        return false;
     }
     sqlite3_bind_int64(get, 1, series->host->key);
     sqlite3_bind_text(get, 2, series->name, -1, SQLITE_STATIC);
@@ -775,24 +776,24 @@ static void history_catch_up(struct history *history, struct series *series)
 }
 
 /* Returns whether samples of the series can be taken. */
-static int history_ready(struct history *history, struct series *series)
+static bool history_ready(struct history *history, struct series *series)
 {
     struct tail *tail;
 
     if ((series->key_of != history->generation) && !history_series_key(history, series)) {
-        return 0;
+        return false;
     }
     if (series->tail == NULL) {
         tail = tail_new();
         if (tail == NULL) {
-            return 0;
+            return false;
         }
         __atomic_store_n(&series->tail, tail, __ATOMIC_RELEASE); /* readers use it */
         if (series->key_was) {
             history_catch_up(history, series);
         }
     }
-    return 1;
+    return true;
 }
 
 void history_add(struct history *history, struct series *series, int64_t time_ms, double value)

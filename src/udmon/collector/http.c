@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <microhttpd.h>
 #include <netinet/in.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -147,7 +148,7 @@ void http_expire(struct http *http)
 
 /* Answers */
 
-static int http_takes(struct MHD_Connection *connection, const char *header, const char *what)
+static bool http_takes(struct MHD_Connection *connection, const char *header, const char *what)
 {
     const char *value = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, header);
 
@@ -534,7 +535,7 @@ static void http_run_check(struct pool_job *job, sqlite3 *db, struct budget *bud
 }
 
 /* Whether the client has closed the connection. */
-static int http_is_gone(const struct http_request *request)
+static bool http_is_gone(const struct http_request *request)
 {
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(request->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
@@ -621,7 +622,7 @@ static int http_ask(struct http_request *request,
     return 0;
 }
 
-static int http_is_api(const char *url)
+static bool http_is_api(const char *url)
 {
     static const char *const urls[] = {"/api/series", "/api/lines",    "/api/names",
                                        "/api/nodes",  "/api/families", "/api/map"};
@@ -629,10 +630,10 @@ static int http_is_api(const char *url)
 
     for (i = 0; i < (sizeof(urls) / sizeof(urls[0])); ++i) {
         if (!strcmp(urls[i], url)) {
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
 /* Make the answer, or suspend the request until the pool has made it; returns whether it is there. */

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <getopt.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -85,7 +86,7 @@ static int size_number(const char *text, int64_t *value_p)
     return (*value_p >= (1 << 20)) ? 0 : -EINVAL;
 }
 
-static int agents_prove(const struct collector *collector)
+static bool agents_prove(const struct collector *collector)
 {
     return (collector->options.secret_file != NULL) || (collector->options.ca_file != NULL);
 }

@@ -3,6 +3,7 @@
 #include "../lib/net/loop.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -67,7 +68,7 @@ static const char *family_help(const char *name)
     return help;
 }
 
-static int ends_with(const char *text, size_t length, const char *end)
+static bool ends_with(const char *text, size_t length, const char *end)
 {
     size_t end_length = strlen(end);
 

@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <search.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,7 +75,7 @@ static double series_now(const struct series *series)
     return series->counter ? series->rate : series->value;
 }
 
-static int series_of(const struct series *series, const char *family, size_t length)
+static bool series_of(const struct series *series, const char *family, size_t length)
 {
     return !strncmp(series->name, family, length) &&
            ((series->name[length] == '\0') || (series->name[length] == '{'));
@@ -163,19 +164,19 @@ static int rows_add(const struct host *host, void *arg)
     return 1;
 }
 
-static int rows_same_names(const struct overview *overview, const struct rows *rows)
+static bool rows_same_names(const struct overview *overview, const struct rows *rows)
 {
     size_t i;
 
     for (i = 0; (i < rows->count) && (rows->count == overview->count); ++i) {
         if (strcmp(rows->rows[i].name, overview->rows[i].name)) {
-            return 0;
+            return false;
         }
     }
     return rows->count == overview->count;
 }
 
-static int overview_fresh(const struct overview *overview, uint64_t made_ns)
+static bool overview_fresh(const struct overview *overview, uint64_t made_ns)
 {
     uint64_t rest_ns = OVERVIEW_REST * overview->took_ns;
 

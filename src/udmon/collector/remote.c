@@ -7,6 +7,7 @@
 #include <snappy-c.h>
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -278,7 +279,7 @@ static char *sender_encode(struct remote_entry *batch, size_t count, size_t *len
 }
 
 /* The first line of a file, without the newline. */
-static int sender_read(const char *path, char *line, size_t size)
+static bool sender_read(const char *path, char *line, size_t size)
 {
     static struct udmon_log_limit limit;
     FILE *file = fopen(path, "re");
@@ -289,10 +290,10 @@ static int sender_read(const char *path, char *line, size_t size)
     }
     if (!found) {
         udmon_warn_limited(&limit, "remote write: cannot read %s: %s", path, strerror(errno));
-        return 0;
+        return false;
     }
     line[strcspn(line, "\r\n")] = '\0';
-    return 1;
+    return true;
 }
 
 /* Adds the credentials. Files are read for each request, so a new password needs no restart. */
@@ -418,7 +419,7 @@ static void sender_body(struct sender *sender, const char *body, size_t length)
 }
 
 /* Sends the oldest request on the disk; returns whether the receiver accepts more. */
-static int sender_oldest(struct sender *sender)
+static bool sender_oldest(struct sender *sender)
 {
     struct spool *spool = &sender->remote->spool;
     uint64_t samples;
@@ -426,7 +427,7 @@ static int sender_oldest(struct sender *sender)
     char *body;
 
     if (spool_is_empty(spool) || (udmon_now_ns() < sender->next_ns)) {
-        return 0;
+        return false;
     }
     body = spool_oldest(spool, &length, &samples);
     if (body != NULL) {
@@ -440,13 +441,13 @@ static int sender_oldest(struct sender *sender)
         if (done < length) {
             sender_later(sender);
             sender_publish(sender);
-            return 0;
+            return false;
         }
         spool_remove_oldest(spool);
     }
     sender->backoff_ms = REMOTE_PAUSE_MS;
     sender_publish(sender);
-    return 1;
+    return true;
 }
 
 static void sender_batch(struct sender *sender, struct remote_entry *batch, size_t count)

@@ -1,6 +1,7 @@
 #include "store.h"
 
 #include <search.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -106,7 +107,7 @@ struct host *store_host(struct store *store, const char *name)
     return host;
 }
 
-int store_is_dated(int64_t apart_ms, int64_t clock_s)
+bool store_is_dated(int64_t apart_ms, int64_t clock_s)
 {
     if (apart_ms >= -STORE_LATE_MS) {
         return apart_ms <= STORE_AHEAD_MS;

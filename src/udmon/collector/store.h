@@ -14,6 +14,7 @@
 #include "../include/udmon_module.h"
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/queue.h>
@@ -103,7 +104,7 @@ void store_each_host(struct store *store, int (*each)(const struct host *host, v
  * waited in the agent's queue, or the agent's clock is slow. `clock_s` decides: how far the agent's
  * clock is ahead of the collector's clock, or UDMON_CLOCK_UNKNOWN.
  */
-int store_is_dated(int64_t apart_ms, int64_t clock_s);
+bool store_is_dated(int64_t apart_ms, int64_t clock_s);
 
 /** Finds or makes the host of a name; NULL: too many hosts, or no memory. */
 struct host *store_host(struct store *store, const char *name);

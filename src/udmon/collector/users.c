@@ -8,6 +8,7 @@
 
 #include <crypt.h>
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +17,7 @@
 enum { FILE_MAX = 1 << 20, HEADER_MAX = 1024 };
 
 /* Whether the method of a hash costs an attacker time: bcrypt, yescrypt, scrypt, SHA-2. */
-static int users_strong(const char *hash)
+static bool users_strong(const char *hash)
 {
     static const char *const methods[] = {"$2a$", "$2b$", "$2y$", "$y$",
                                           "$gy$", "$7$",  "$6$",  "$5$"};
@@ -24,10 +25,10 @@ static int users_strong(const char *hash)
 
     for (i = 0; i < (sizeof(methods) / sizeof(methods[0])); ++i) {
         if (!strncmp(hash, methods[i], strlen(methods[i]))) {
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
 /* Checks each line; the line number of the first bad one, or 0. */

@@ -3,6 +3,7 @@
 #include "base/log.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -253,7 +254,7 @@ int udmon_client_fd(const struct udmon_client *client)
  * wait, and the server loses unrequested datagrams that arrive faster than the server reads. So the
  * client sends a group of records, then a ping, and the next group after the answer.
  */
-static int client_has_backlog(const struct udmon_client *client)
+static bool client_has_backlog(const struct udmon_client *client)
 {
     return udmon_chan_sent_before(&client->chan) < client->backlog_end;
 }
@@ -302,7 +303,7 @@ static void client_pump(struct udmon_client *client)
 }
 
 /* Progresses until nothing is left to do; false if many rounds did not suffice. */
-static int client_progress(struct udmon_client *client)
+static bool client_progress(struct udmon_client *client)
 {
     unsigned count;
     int i;
@@ -320,10 +321,10 @@ static int client_progress(struct udmon_client *client)
         }
         client_pump(client);
         if ((count == 0) && !udmon_net_arm(&client->net)) {
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
 int udmon_client_process(struct udmon_client *client)

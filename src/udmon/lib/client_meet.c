@@ -7,6 +7,7 @@
 #include "base/log.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -66,21 +67,21 @@ static const struct udmon_endpoint *client_endpoint_of(const struct udmon_client
 }
 
 /* To the next way to this server; false when all have been tried. */
-static int client_next_way(struct udmon_client *client)
+static bool client_next_way(struct udmon_client *client)
 {
     const struct udmon_endpoint *endpoint = client_endpoint_of(client);
     struct udmon_way *way = &client->way;
 
     way->host = way->host->ai_next;
     if (way->host != NULL) {
-        return 1;
+        return true;
     }
     way->host = endpoint->hosts;
     if ((endpoint->scheme != UDMON_SCHEME_ANY) || (way->scheme == (UDMON_SCHEME_COUNT - 1))) {
-        return 0;
+        return false;
     }
     ++way->scheme;
-    return 1;
+    return true;
 }
 
 static void client_first_way(struct udmon_client *client)

@@ -2,6 +2,7 @@
 #include "metric.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -112,13 +113,13 @@ int udmon_meet_auth_parse(const void *message, size_t length, struct udmon_auth_
     return 0;
 }
 
-int udmon_meet_auth_check(const struct udmon_secret *secret, const struct udmon_auth_view *view)
+bool udmon_meet_auth_check(const struct udmon_secret *secret, const struct udmon_auth_view *view)
 {
     uint8_t copy[UDMON_RPC_MAX], mac[UDMON_MAC_SIZE];
     size_t length = meet_auth_length(view->auth);
 
     if (length > sizeof(copy)) {
-        return 0;
+        return false;
     }
     memcpy(copy, view->auth, length);
     memset(((struct udmon_auth *)copy)->mac, 0, sizeof(view->auth->mac));
@@ -183,8 +184,8 @@ int udmon_meet_welcome_sign(const struct udmon_secret *secret, const struct udmo
     return ret;
 }
 
-int udmon_meet_welcome_check(const struct udmon_secret *secret, const struct udmon_auth *auth,
-                             const struct udmon_welcome *welcome)
+bool udmon_meet_welcome_check(const struct udmon_secret *secret, const struct udmon_auth *auth,
+                              const struct udmon_welcome *welcome)
 {
     uint8_t mac[UDMON_MAC_SIZE];
 

@@ -6,6 +6,7 @@
 #include "../include/udmon.h"
 #include "base/wire.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* The parts of a checked AUTH; pointers lead into the message. */
@@ -33,7 +34,7 @@ int udmon_meet_type(const void *message, size_t length);
 /** Parses an AUTH. -EPROTO: malformed. Does not check the signature. */
 int udmon_meet_auth_parse(const void *message, size_t length, struct udmon_auth_view *view);
 /** Whether the signature is right. */
-int udmon_meet_auth_check(const struct udmon_secret *secret, const struct udmon_auth_view *view);
+bool udmon_meet_auth_check(const struct udmon_secret *secret, const struct udmon_auth_view *view);
 
 /**
  * Sign a CHALLENGE with its address, for a client's nonce, or check its signature. -EPROTO: it is
@@ -49,8 +50,8 @@ int udmon_meet_challenge_check(const struct udmon_secret *secret,
 /** Sign a WELCOME that answers `auth`, or check its signature. */
 int udmon_meet_welcome_sign(const struct udmon_secret *secret, const struct udmon_auth *auth,
                             struct udmon_welcome *welcome);
-int udmon_meet_welcome_check(const struct udmon_secret *secret, const struct udmon_auth *auth,
-                             const struct udmon_welcome *welcome);
+bool udmon_meet_welcome_check(const struct udmon_secret *secret, const struct udmon_auth *auth,
+                              const struct udmon_welcome *welcome);
 
 /** Write a response's header; returns its length. */
 size_t udmon_meet_header(void *message, uint8_t type, uint8_t status);

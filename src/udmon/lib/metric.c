@@ -1,5 +1,6 @@
 #include "metric.h"
 
+#include <stdbool.h>
 #include <ctype.h>
 #include <endian.h>
 #include <errno.h>
@@ -43,21 +44,21 @@ static size_t metric_character(const unsigned char *at)
 }
 
 /* Whether the name of a label before `end` is invalid: reserved, or already used. */
-static int metric_label_bad(const char *labels, const char *label, const char *end)
+static bool metric_label_bad(const char *labels, const char *label, const char *end)
 {
     size_t length = end - label;
     const char *at = labels;
     struct udmon_label other;
 
     if ((length >= 2) && !strncmp(label, "__", 2)) {
-        return 1; /* of Prometheus itself: __name__ would name the series */
+        return true; /* of Prometheus itself: __name__ would name the series */
     }
     while (((at + 1) < label) && udmon_label_next(&at, &other)) {
         if ((other.name_length == length) && !strncmp(other.name, label, length)) {
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
 /*
@@ -128,7 +129,7 @@ size_t udmon_label_quote(const char *value, char *text, size_t size)
     return used;
 }
 
-int udmon_metric_name_valid(const char *name)
+bool udmon_metric_name_valid(const char *name)
 {
     const char *at = (strlen(name) <= UDMON_METRIC_NAME_MAX) ? metric_identifier(name, 1) : NULL;
     const char *labels, *label;
@@ -137,7 +138,7 @@ int udmon_metric_name_valid(const char *name)
         return (at != NULL) && (at != name);
     }
     if (*at != '{') {
-        return 0;
+        return false;
     }
     labels = at;
     do {
@@ -151,12 +152,12 @@ int udmon_metric_name_valid(const char *name)
     return (at != NULL) && !strcmp(at, "}");
 }
 
-int udmon_label_next(const char **at_p, struct udmon_label *label)
+bool udmon_label_next(const char **at_p, struct udmon_label *label)
 {
     const char *at = *at_p, *end;
 
     if ((*at != '{') && (*at != ',')) {
-        return 0;
+        return false;
     }
     label->name = at + 1;
     label->name_length = strcspn(label->name, "=");
@@ -166,10 +167,10 @@ int udmon_label_next(const char **at_p, struct udmon_label *label)
     }
     label->value_length = end - label->value;
     *at_p = label->value + label->value_length + 1;
-    return 1;
+    return true;
 }
 
-int udmon_label_is(const struct udmon_label *label, const char *name)
+bool udmon_label_is(const struct udmon_label *label, const char *name)
 {
     return (label->name_length == strlen(name)) && !strncmp(label->name, name, label->name_length);
 }
@@ -186,7 +187,7 @@ const char *udmon_label_prefix(const struct udmon_label *label)
     return udmon_label_is(&rest, "node") ? prefix : "";
 }
 
-int udmon_node_name_char(char c)
+bool udmon_node_name_char(char c)
 {
     return (c > ' ') && (c <= '~') && (strchr("\"'<>&\\/", c) == NULL);
 }

@@ -9,6 +9,7 @@
 #include "../include/udmon.h"
 #include "../include/udmon_module.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -68,10 +69,10 @@ int udmon_relayed_decode(const void *record, size_t length, struct udmon_relayed
  * Names of nodes appear in logs, web pages and file names. Returns whether the character is
  * allowed.
  */
-int udmon_node_name_char(char c);
+bool udmon_node_name_char(char c);
 
 /** Whether it is NAME or NAME{LABEL="VALUE",...} and not too long. */
-int udmon_metric_name_valid(const char *name);
+bool udmon_metric_name_valid(const char *name);
 
 /* A label; its parts lie in the series' name, and no zero ends them. */
 struct udmon_label {
@@ -84,13 +85,13 @@ struct udmon_label {
  * the beginning of the labels ('{', or the end of a name without labels). Later it points before
  * the next label.
  */
-int udmon_label_next(const char **at_p, struct udmon_label *label);
+bool udmon_label_next(const char **at_p, struct udmon_label *label);
 /**
  * The value without escapes, and a text with escapes; cut if `size` is too small. Return the length.
  */
 size_t udmon_label_value(const struct udmon_label *label, char *text, size_t size);
 size_t udmon_label_quote(const char *value, char *text, size_t size);
-int udmon_label_is(const struct udmon_label *label, const char *name);
+bool udmon_label_is(const struct udmon_label *label, const char *name);
 /**
  * The prefix that the collector writes before the name of a label. The collector adds a label "node".
  * A label "node" of the series becomes "exported_node", and "exported_node" becomes

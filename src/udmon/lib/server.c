@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <netinet/in.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -203,7 +204,7 @@ int udmon_server_port(const struct udmon_server *server)
 }
 
 /* Progresses until nothing is left to do; false if many rounds did not suffice. */
-static int server_progress(struct udmon_server *server)
+static bool server_progress(struct udmon_server *server)
 {
     unsigned count;
     int i;
@@ -213,10 +214,10 @@ static int server_progress(struct udmon_server *server)
         server->net.blocked = 0;
         udmon_server_service(server);
         if ((count == 0) && !udmon_net_arm(&server->net)) {
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
 int udmon_server_process(struct udmon_server *server)

@@ -9,6 +9,7 @@
 #include <json-c/json.h>
 #include <limits.h>
 #include <locale.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -136,7 +137,7 @@ static const char *node_name(struct json_object *node)
     return json_object_object_get_ex(node, "name", &name) ? json_object_get_string(name) : "";
 }
 
-static int node_up(struct json_object *node)
+static bool node_up(struct json_object *node)
 {
     struct json_object *up;
 
@@ -144,17 +145,17 @@ static int node_up(struct json_object *node)
 }
 
 /* Whether there is a value. */
-static int node_value(struct json_object *node, const struct column *column, double *value_p)
+static bool node_value(struct json_object *node, const struct column *column, double *value_p)
 {
     struct json_object *values, *value;
 
     if (!json_object_object_get_ex(node, column->name, &value) &&
         !(json_object_object_get_ex(node, "values", &values) &&
           json_object_object_get_ex(values, column->name, &value))) {
-        return 0;
+        return false;
     }
     *value_p = json_object_get_double(value) * column->scale;
-    return 1;
+    return true;
 }
 
 /* Showing them */
@@ -238,7 +239,7 @@ static void top_screen(const struct top *top)
 }
 
 /* Scrolling ends with the last node. Returns whether the position was beyond the end. */
-static int top_clamp(struct top *top)
+static bool top_clamp(struct top *top)
 {
     int last = top->matching - (LINES - HEADER), before = top->first;
 
@@ -277,17 +278,17 @@ static void top_type(struct top *top, int key)
 }
 
 /* Returns whether to go on. */
-static int top_key(struct top *top, int key)
+static bool top_key(struct top *top, int key)
 {
     int page = LINES - HEADER;
 
     if (top->typing && (key != ERR)) {
         top_type(top, key);
-        return 1;
+        return true;
     }
     switch (key) {
     case 'q':
-        return 0;
+        return false;
     case '/':
         top->typing = 1;
         break;
@@ -323,7 +324,7 @@ static int top_key(struct top *top, int key)
     default:
         break;
     }
-    return 1;
+    return true;
 }
 
 static int usage(FILE *out, int status)

@@ -2,6 +2,7 @@
 #include "log.h"
 #include "clock.h"
 
+#include <stdbool.h>
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
@@ -132,7 +133,7 @@ int udmon_sign(const struct udmon_secret *secret, const char *role, const void *
     return hmac(secret->bytes, secret->length, role, a, a_length, b, b_length, mac);
 }
 
-int udmon_mac_equal(const uint8_t *a, const uint8_t *b, size_t length)
+bool udmon_mac_equal(const uint8_t *a, const uint8_t *b, size_t length)
 {
     return CRYPTO_memcmp(a, b, length) == 0;
 }
@@ -165,8 +166,8 @@ int udmon_gate_nonce(struct udmon_gate *gate, const uint8_t client_nonce[UDMON_N
     return gate_nonce_at(gate, udmon_now_ns(), client_nonce, nonce);
 }
 
-int udmon_gate_check(struct udmon_gate *gate, const uint8_t client_nonce[UDMON_NONCE_SIZE],
-                     const uint8_t nonce[UDMON_NONCE_SIZE])
+bool udmon_gate_check(struct udmon_gate *gate, const uint8_t client_nonce[UDMON_NONCE_SIZE],
+                      const uint8_t nonce[UDMON_NONCE_SIZE])
 {
     static struct udmon_log_limit full;
     uint64_t made, now = udmon_now_ns();
@@ -178,12 +179,12 @@ int udmon_gate_check(struct udmon_gate *gate, const uint8_t client_nonce[UDMON_N
     if ((made > now) || ((now - made) > NONCE_LIFE_NS) ||
         (gate_nonce_at(gate, made, client_nonce, expected) < 0) ||
         (CRYPTO_memcmp(expected, nonce, UDMON_NONCE_SIZE) != 0)) {
-        return 0;
+        return false;
     }
     for (i = 0; i < UDMON_USED_NONCES; ++i) {
         if ((gate->used[i].until_ns > now) &&
             !memcmp(gate->used[i].nonce, nonce, UDMON_NONCE_SIZE)) {
-            return 0;
+            return false;
         }
     }
     /*
@@ -193,10 +194,10 @@ int udmon_gate_check(struct udmon_gate *gate, const uint8_t client_nonce[UDMON_N
     if (gate->used[gate->next_used].until_ns > now) {
         udmon_warn_limited(&full, "more than %d connections in 10 s: refusing one",
                            UDMON_USED_NONCES);
-        return 0;
+        return false;
     }
     memcpy(gate->used[gate->next_used].nonce, nonce, UDMON_NONCE_SIZE);
     gate->used[gate->next_used].until_ns = made + NONCE_LIFE_NS;
     gate->next_used = (gate->next_used + 1) % UDMON_USED_NONCES;
-    return 1;
+    return true;
 }

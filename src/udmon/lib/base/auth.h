@@ -8,6 +8,7 @@
 
 #include "wire.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 enum { UDMON_SECRET_MAX = 1024, UDMON_USED_NONCES = 16384 /* in 10 s */ };
@@ -43,7 +44,7 @@ int udmon_sign(const struct udmon_secret *secret, const char *role, const void *
                const void *b, size_t b_length, uint8_t mac[UDMON_MAC_SIZE]);
 
 /** In constant time. */
-int udmon_mac_equal(const uint8_t *a, const uint8_t *b, size_t length);
+bool udmon_mac_equal(const uint8_t *a, const uint8_t *b, size_t length);
 
 int udmon_gate_open(struct udmon_gate *gate);
 int udmon_gate_nonce(struct udmon_gate *gate, const uint8_t client_nonce[UDMON_NONCE_SIZE],
@@ -51,7 +52,7 @@ int udmon_gate_nonce(struct udmon_gate *gate, const uint8_t client_nonce[UDMON_N
 /**
  * Whether the server has made the nonce for this client nonce, and the nonce is fresh and unused.
  */
-int udmon_gate_check(struct udmon_gate *gate, const uint8_t client_nonce[UDMON_NONCE_SIZE],
-                     const uint8_t nonce[UDMON_NONCE_SIZE]);
+bool udmon_gate_check(struct udmon_gate *gate, const uint8_t client_nonce[UDMON_NONCE_SIZE],
+                      const uint8_t nonce[UDMON_NONCE_SIZE]);
 
 #endif

@@ -2,6 +2,7 @@
 #include "clock.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,17 +55,17 @@ void udmon_log(enum udmon_log_level level, const char *format, ...)
     errno = saved;
 }
 
-int udmon_log_allowed(struct udmon_log_limit *limit, uint64_t *unsaid_p)
+bool udmon_log_allowed(struct udmon_log_limit *limit, uint64_t *unsaid_p)
 {
     uint64_t now = udmon_now_ns(), next = __atomic_load_n(&limit->next_ns, __ATOMIC_RELAXED);
 
     if ((now < next) || !__atomic_compare_exchange_n(&limit->next_ns, &next, now + LOG_LIMIT_NS, 0,
                                                      __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
         __atomic_fetch_add(&limit->unsaid, 1, __ATOMIC_RELAXED);
-        return 0;
+        return false;
     }
     *unsaid_p = __atomic_exchange_n(&limit->unsaid, 0, __ATOMIC_RELAXED);
-    return 1;
+    return true;
 }
 
 const char *udmon_log_unsaid(uint64_t count)

@@ -4,6 +4,7 @@
 
 #include "../../include/udmon.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 void udmon_log(enum udmon_log_level level, const char *format, ...)
@@ -16,7 +17,7 @@ struct udmon_log_limit {
 };
 
 /** Whether a line may be written now; *unsaid_p: how many were not since the last one. */
-int udmon_log_allowed(struct udmon_log_limit *limit, uint64_t *unsaid_p);
+bool udmon_log_allowed(struct udmon_log_limit *limit, uint64_t *unsaid_p);
 
 #define udmon_warn_limited(_limit, _format, ...)                                                   \
     do {                                                                                           \

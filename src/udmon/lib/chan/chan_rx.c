@@ -3,6 +3,7 @@
 #include "../net/loop.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -127,7 +128,7 @@ static struct udmon_assembly *rx_assembly(struct udmon_chan *chan, uint64_t seq,
  * Notes the arrival of [begin, end). Returns 0 if a part of the range had arrived before, or if the
  * record would need more ranges than are kept; the record is then lost.
  */
-static int rx_range_add(struct udmon_assembly *assembly, uint32_t begin, uint32_t end)
+static bool rx_range_add(struct udmon_assembly *assembly, uint32_t begin, uint32_t end)
 {
     struct udmon_range *ranges = assembly->ranges;
     unsigned place, i = assembly->range_count; /* of the ranges before `end`: nearly always all */
@@ -137,7 +138,7 @@ static int rx_range_add(struct udmon_assembly *assembly, uint32_t begin, uint32_
         --i;
     }
     if ((i > 0) && (ranges[i - 1].end > begin)) {
-        return 0;
+        return false;
     }
     left = (i > 0) && (ranges[i - 1].end == begin);
     right = (i < assembly->range_count) && (ranges[i].begin == end);
@@ -155,9 +156,9 @@ static int rx_range_add(struct udmon_assembly *assembly, uint32_t begin, uint32_
         }
         ranges[i] = (struct udmon_range){begin, end};
     } else {
-        return 0;
+        return false;
     }
-    return 1;
+    return true;
 }
 
 static void rx_piece(struct udmon_chan *chan, uint64_t seq, const struct udmon_piece *piece,
@@ -184,8 +185,8 @@ static void rx_piece(struct udmon_chan *chan, uint64_t seq, const struct udmon_p
 }
 
 /* Whether a piece lies within a record of allowed length. */
-static int rx_piece_sane(const struct udmon_chan *chan, const struct udmon_piece *piece,
-                         size_t behind)
+static bool rx_piece_sane(const struct udmon_chan *chan, const struct udmon_piece *piece,
+                          size_t behind)
 {
     uint32_t total = le32toh(piece->total), offset = le32toh(piece->offset);
     uint16_t length = le16toh(piece->length);

@@ -1,6 +1,7 @@
 /* Outgoing records: small ones share a datagram, long ones are cut to fill datagrams. */
 #include "chan.h"
 
+#include <stdbool.h>
 #include <errno.h>
 #include <limits.h>
 #include <string.h>
@@ -220,7 +221,7 @@ static int tx_send_records(struct udmon_chan *chan, size_t length)
 }
 
 /* Whether the waiting records fill a datagram of `size`. */
-static int tx_fills(const struct udmon_chan *chan, size_t size, size_t header)
+static bool tx_fills(const struct udmon_chan *chan, size_t size, size_t header)
 {
     return (chan->queue.payload - chan->part_done + (chan->queue.count * header)) >=
            (size - sizeof(struct udmon_dgram));

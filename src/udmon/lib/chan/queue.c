@@ -1,6 +1,7 @@
 #include "queue.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,7 +23,7 @@ void udmon_queue_close(struct udmon_queue *queue)
  * Room for `space` bytes in one piece: behind the tail, or at the start of the ring. While the
  * records lie in one stretch, tail > head; after a wrap, tail <= head.
  */
-static int queue_place(struct udmon_queue *queue, size_t space)
+static bool queue_place(struct udmon_queue *queue, size_t space)
 {
     if (queue->count == 0) {
         queue->head = queue->tail = 0;
@@ -30,14 +31,14 @@ static int queue_place(struct udmon_queue *queue, size_t space)
     }
     if (queue->tail > queue->head) {
         if (space <= (queue->size - queue->tail)) {
-            return 1;
+            return true;
         }
         if (space <= queue->head) {
             queue->end = queue->tail;
             queue->tail = 0;
-            return 1;
+            return true;
         }
-        return 0;
+        return false;
     }
     return space <= (queue->head - queue->tail);
 }

@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,7 +68,7 @@ static int address_split(const char *text, char *host, size_t host_size, const c
     return 0;
 }
 
-static int address_port_valid(const char *port, int passive)
+static bool address_port_valid(const char *port, int passive)
 {
     char *end;
     long value = strtol(port, &end, 10);
@@ -155,7 +156,7 @@ socklen_t udmon_sockaddr_length(const struct sockaddr *addr)
     return (addr->sa_family == AF_INET) ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
 }
 
-int udmon_sockaddr_is_loopback(const struct sockaddr *addr)
+bool udmon_sockaddr_is_loopback(const struct sockaddr *addr)
 {
     const struct in6_addr *in6 = &((const struct sockaddr_in6 *)addr)->sin6_addr;
 

@@ -2,6 +2,7 @@
 #ifndef UDMON_ADDRESS_H
 #define UDMON_ADDRESS_H
 
+#include <stdbool.h>
 #include <netdb.h>
 #include <sys/socket.h>
 
@@ -40,7 +41,7 @@ unsigned short udmon_sockaddr_port(const struct sockaddr *addr);
 socklen_t udmon_sockaddr_length(const struct sockaddr *addr);
 
 /** Only programs of this host reach it. */
-int udmon_sockaddr_is_loopback(const struct sockaddr *addr);
+bool udmon_sockaddr_is_loopback(const struct sockaddr *addr);
 
 /** An IPv4 address in its IPv6 form becomes one of IPv4. */
 void udmon_sockaddr_unmap(struct sockaddr_storage *addr);

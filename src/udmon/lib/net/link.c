@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -82,11 +83,11 @@ static void link_call_begin(struct udmon_link *link)
 }
 
 /* Returns whether the link is still there. */
-static int link_call_end(struct udmon_link *link)
+static bool link_call_end(struct udmon_link *link)
 {
     if ((--link->calling == 0) && link->closed) {
         link_free(link);
-        return 0;
+        return false;
     }
     return !link->closed;
 }
@@ -267,7 +268,7 @@ int udmon_link_send_bytes(struct udmon_link *link, const void *data, size_t leng
 /* Receiving */
 
 /* Deliver the complete messages of `in`. Returns whether the link is still there, and open. */
-static int link_deliver(struct udmon_link *link)
+static bool link_deliver(struct udmon_link *link)
 {
     size_t length, at = 0;
 
@@ -275,7 +276,7 @@ static int link_deliver(struct udmon_link *link)
         length = link->in[at] | ((size_t)link->in[at + 1] << 8);
         if ((length == 0) || (length > LINK_MESSAGE_MAX)) {
             link_fail(link, -EPROTO);
-            return 0;
+            return false;
         }
         if ((link->in_length - at) < (LINK_HEADER + length)) {
             break;
@@ -283,7 +284,7 @@ static int link_deliver(struct udmon_link *link)
         link_call_begin(link);
         link->ops->received(link->arg, link->in + at + LINK_HEADER, length);
         if (!link_call_end(link)) {
-            return 0;
+            return false;
         }
         at += LINK_HEADER + length;
     }

@@ -13,6 +13,7 @@
 
 #include <openssl/ssl.h>
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/queue.h>
 #include <sys/socket.h>
@@ -85,7 +86,7 @@ void udmon_tls_refresh(struct udmon_tls *tls);
 /** The server's certificate must name this host, a name or an IP address. -ENOMEM. */
 int udmon_tls_expect(const struct udmon_tls *tls, SSL *ssl, const char *host);
 /** Whether an error of OpenSSL is that the peer has sent an alert. */
-int udmon_tls_is_alert(unsigned long error);
+bool udmon_tls_is_alert(unsigned long error);
 /** Why a handshake failed, said of the peer, from OpenSSL's last error. */
 void udmon_tls_problem(const struct udmon_tls *tls, const SSL *ssl, char *text, size_t size);
 /** link.c: the socket as OpenSSL's. */

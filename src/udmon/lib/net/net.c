@@ -4,6 +4,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -279,7 +280,7 @@ void udmon_net_drain(struct udmon_net *net)
 }
 
 /* Whether the port can wake us when there is room to send. */
-static int port_tells_room(const struct udmon_port *port)
+static bool port_tells_room(const struct udmon_port *port)
 {
     return (port->source.fd >= 0) && (port->attr.cap.event_flags & UCT_IFACE_FLAG_EVENT_SEND_COMP);
 }
@@ -293,12 +294,12 @@ static void port_deafen(struct udmon_port *port, int deaf)
     }
 }
 
-static int port_tells_batches(const struct udmon_port *port)
+static bool port_tells_batches(const struct udmon_port *port)
 {
     return (port->source.fd >= 0) && (port->attr.cap.event_flags & UCT_IFACE_FLAG_EVENT_RECV_SIG);
 }
 
-static int port_arm(struct udmon_port *port, unsigned events)
+static bool port_arm(struct udmon_port *port, unsigned events)
 {
     port_deafen(port, 0);
     if (port->net->blocked && port_tells_room(port)) {
@@ -308,7 +309,7 @@ static int port_arm(struct udmon_port *port, unsigned events)
 }
 
 /* Whether datagrams arrive so fast that the receiver should wait for a group of them. */
-static int net_is_busy(struct udmon_net *net)
+static bool net_is_busy(struct udmon_net *net)
 {
     uint64_t elapsed = net->loop->now_ns - net->window_ns, pause;
     uint64_t count = net->received - net->window_received;

@@ -4,6 +4,7 @@
 #include "../base/wire.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -123,24 +124,24 @@ static int port_find_device(struct udmon_port *port)
 }
 
 /* UCT lists a domain's transports only after opening the domain. */
-static int port_open_md(struct udmon_port *port, uct_component_h component, const char *md_name)
+static bool port_open_md(struct udmon_port *port, uct_component_h component, const char *md_name)
 {
     uct_md_config_t *config;
     ucs_status_t status;
 
     if (uct_md_config_read(component, NULL, NULL, &config) != UCS_OK) {
-        return 0;
+        return false;
     }
     status = uct_md_open(component, md_name, config, &port->md);
     uct_config_release(config);
     if (status != UCS_OK) {
-        return 0;
+        return false;
     }
     if (port_find_device(port)) {
-        return 1;
+        return true;
     }
     uct_md_close(port->md);
-    return 0;
+    return false;
 }
 
 /*

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -113,7 +114,7 @@ static const struct udmon_link_ops served_ops = {.received = served_received,
                                                  .failed = served_failed};
 
 /* Whether the client has gone while it waited in the backlog; then a handshake would be useless. */
-static int socket_is_left(int fd)
+static bool socket_is_left(int fd)
 {
     struct pollfd wait = {.fd = fd, .events = POLLRDHUP};
 
@@ -155,19 +156,19 @@ static void listener_pause(struct udmon_rpc_listener *listener)
 }
 
 /* Whether another connection may be accepted, if necessary after closing an old connection. */
-static int listener_make_room(struct udmon_rpc_listener *listener)
+static bool listener_make_room(struct udmon_rpc_listener *listener)
 {
     struct tcp_served *oldest = TAILQ_FIRST(&listener->served);
     const uint64_t least_ns = (SERVE_MS - SERVE_LEAST_MS) * UINT64_C(1000000);
 
     if (listener->count < SERVED_MAX) {
-        return 1;
+        return true;
     }
     if (oldest->timeout.due_ns > (udmon_now_ns() + least_ns)) {
-        return 0;
+        return false;
     }
     served_close(oldest);
-    return 1;
+    return true;
 }
 
 /* Whether to go on accepting. */

@@ -6,6 +6,7 @@
 #include <openssl/x509_vfy.h>
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -128,7 +129,7 @@ int udmon_tls_expect(const struct udmon_tls *tls, SSL *ssl, const char *host)
                -ENOMEM;
 }
 
-int udmon_tls_is_alert(unsigned long error)
+bool udmon_tls_is_alert(unsigned long error)
 {
     return (ERR_GET_LIB(error) == ERR_LIB_SSL) && (ERR_GET_REASON(error) > SSL_AD_REASON_OFFSET);
 }
