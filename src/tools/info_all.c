@@ -23,6 +23,7 @@ struct all {
     info_look_fn look;
     unsigned num_fabrics;
     bool ok;
+    DIR *users, *fabrics; /* here, so that they are no leak of the forked process */
 };
 
 static const char *shm_dir(void)
@@ -72,7 +73,6 @@ static void visit_user(struct all *all, const char *path)
     struct dirent *entry;
     char name[sizeof(PREFIX) + 16];
     struct stat user;
-    DIR *dir;
 
     if (lstat(path, &user) != 0 || !S_ISDIR(user.st_mode)) {
         return;
@@ -82,41 +82,41 @@ static void visit_user(struct all *all, const char *path)
     if (strcmp(strrchr(path, '/'), name) != 0 || (geteuid() != 0 && user.st_uid != geteuid())) {
         return;
     }
-    dir = opendir(path);
-    if (dir == NULL) {
+    all->fabrics = opendir(path);
+    if (all->fabrics == NULL) {
         tool_error("cannot read %s: %s", path, strerror(errno));
         all->ok = false;
         return;
     }
-    while ((entry = readdir(dir)) != NULL) {
+    while ((entry = readdir(all->fabrics)) != NULL) {
         if (entry->d_name[0] != '.' && entry->d_type == DT_DIR) {
             visit_fabric(all, &user, entry->d_name);
         }
     }
-    closedir(dir);
+    closedir(all->fabrics);
 }
 
 bool info_all(const struct info_options *options, info_look_fn look)
 {
     struct all all = {.options = options, .look = look, .ok = true};
-    DIR *dir = opendir(shm_dir());
     struct dirent *entry;
     char path[4096];
 
-    if (dir == NULL) {
+    all.users = opendir(shm_dir());
+    if (all.users == NULL) {
         tool_error("cannot read GLEX_SHM_DIR, %s: %s", shm_dir(), strerror(errno));
         return false;
     }
     if (options->json) {
         puts("[");
     }
-    while ((entry = readdir(dir)) != NULL) {
+    while ((entry = readdir(all.users)) != NULL) {
         if (strncmp(entry->d_name, PREFIX, strlen(PREFIX)) == 0 &&
             snprintf(path, sizeof(path), "%s/%s", shm_dir(), entry->d_name) < (int)sizeof(path)) {
             visit_user(&all, path);
         }
     }
-    closedir(dir);
+    closedir(all.users);
     if (options->json) {
         puts("]");
     } else if (all.num_fabrics == 0) {
