@@ -45,7 +45,7 @@ test_settings()
 status_of()
 {
     local status=0
-    "$@" >/dev/null 2>&1 || status=$?
+    timeout -k 10 100 "$@" >/dev/null 2>&1 || status=$?
     printf '%d' "$status"
 }
 
@@ -98,8 +98,9 @@ test_check()
     expect "--check --json" True "$("$run_it" --check --json mpirun.mpich -n 2 \
         "$programs/mpich/pingpong" 2>/dev/null | sed -n '$p' |
         python3 -c 'import json, sys; print(json.load(sys.stdin)["carried"])')"
+    # not tcp: MPICH may wait in MPI_Finalize for a peer that makes no progress any more
     expect "--check of another transport" 3 \
-        "$(UCX_TLS=tcp,self status_of "$run_it" --check mpirun.mpich -n 2 "$programs/mpich/pingpong")"
+        "$(UCX_TLS=posix,self status_of "$run_it" --check mpirun.mpich -n 2 "$programs/mpich/pingpong")"
     expect "--check without UCX" 3 "$(status_of "$run_it" --check true)"
     expect "--check keeps a status" 42 "$(status_of "$run_it" --check bash -c 'exit 42')"
 }
