@@ -10,6 +10,7 @@ messages_seen=()
 # The rows of the table: "NAME<tab>MESSAGE"
 message_rows()
 {
+    # shellcheck disable=SC2016 # the expression is of sed
     sed -n '/^## What the messages mean/,/^## /s/^| \([a-z_]*\) | `\([^`]*\)` |.*/\1\t\2/p' \
         "$messages_document"
 }
@@ -59,7 +60,7 @@ lost()
     await
     exchange_options=()
     message "$name"
-    if [ "$(cat "$work/out.0" | grep -c 'process .* (rank 1)')" -ne 1 ]; then
+    if [ "$(grep -c 'process .* (rank 1)' "$work/out.0")" -ne 1 ]; then
         not_ok "message $name once" "process 0 names process 1 another number of times"
         show "$work/out.0"
     elif grep -q 'backtrace' "$work/out.0"; then
