@@ -6,7 +6,7 @@ set -u
 export PATH=$PATH:/usr/sbin:/sbin
 commatrix=$1 pattern=$2 library=$3
 here=$(dirname "$(readlink -f "$0")")
-work=/tmp/vm-commatrix # leftovers() looks for /tmp/commatrix-*
+work=/tmp/vm-commatrix
 mkdir -p "$work"
 cd "$work" || exit 1
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
@@ -77,7 +77,7 @@ done
 leftovers()
 {
     [ ! -e "$1/undo" ] || echo "$1/undo"
-    compgen -G '/tmp/commatrix-*/*.pcap*' || :
+    compgen -G '/tmp/commatrix-[0-9a-f]*/*.pcap*' || :
     pgrep -a tcpdump || :
 }
 
