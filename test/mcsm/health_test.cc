@@ -213,6 +213,21 @@ TEST_F(Health, ErrorsOfAnOlderWindowDoNotCount)
     EXPECT_EQ(MCSM_LINK_UP, state(0, 2));
 }
 
+/* The times of the model begin near 0, as after a boot. */
+TEST_F(Health, ANewLengthOfTheWindowForgets)
+{
+    start("window = 8\n");
+    symbol_errors(0, 2, 5);
+    model_health(m, 11);
+    EXPECT_EQ(5u, mcsm_health_errors(link(0, 2)));
+    const_cast<mcsm_config_t *>(m->sm->config)->health_window = 86400;
+    model_health(m, 11);
+    EXPECT_EQ(0u, mcsm_health_errors(link(0, 2)));
+    symbol_errors(0, 2, 3);
+    model_health(m, 11);
+    EXPECT_EQ(3u, mcsm_health_errors(link(0, 2)));
+}
+
 TEST_F(Health, TheAdministratorReleases)
 {
     start("errors = 100\n");

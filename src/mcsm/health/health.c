@@ -123,7 +123,7 @@ static void forget(mcsm_link_t *link)
 static void turn(const mcsm_health_t *health, mcsm_link_t *link, uint64_t now)
 {
     uint64_t length = health->sm->config->health_window * 1000ULL / MCSM_HEALTH_BUCKETS;
-    uint64_t bucket = now / length;
+    uint64_t bucket = now / length + MCSM_HEALTH_BUCKETS; /* soon after the boot, too, not below */
 
     if (bucket < link->bucket || bucket - link->bucket > MCSM_HEALTH_BUCKETS) {
         link->bucket = bucket - MCSM_HEALTH_BUCKETS; /* all, or the window has a new length */
@@ -294,6 +294,8 @@ static mcsm_link_t *record(mcsm_health_t *health, const mcsm_port_t *port)
         mcsm_sm_hold(health->sm, key.guid, key.port, false); /* another cable is in the port */
         health->held--;
     }
+    mcsm_mads_reset(health->mads); /* answers on their way may be counters of the former ends */
+    health->polling = false;
     for (int i = 0; i < 2; i++) {
         link->ends[i] =
             (mcsm_link_end_t){.link = link, .guid = ports[i]->node->guid, .port = ports[i]->num};
