@@ -144,6 +144,27 @@ class ImportTest(unittest.TestCase):
         self.assertIn("partitions.conf:1: no counterpart in mcsm: sl", remarks)
         self.check_config()
 
+    def test_only_files_of_the_directory_are_read(self):
+        """Not a file of the current directory, if DIR has none of that name."""
+        empty = os.path.join(self.work, "empty")
+        os.mkdir(empty)
+        with open(os.path.join(self.work, "partitions.conf"), "w", encoding="utf-8") as file:
+            file.write("elsewhere=5 : ALL;\n")
+        before = os.getcwd()
+        os.chdir(self.work)
+        try:
+            self.assertEqual(0, self.run_inside(load(), empty)[0])
+        finally:
+            os.chdir(before)
+        with open(self.output, encoding="utf-8") as file:
+            self.assertNotIn("elsewhere", file.read())
+
+    def test_output_is_private_also_over_an_existing_file(self):
+        with open(self.output, "w", encoding="utf-8"):
+            os.chmod(self.output, 0o644)
+        self.assertEqual(0, self.run_import(DIRECTORY)[0])
+        self.assertEqual(0o600, os.stat(self.output).st_mode & 0o777)
+
     def test_files_that_cannot_be_read(self):
         self.assertEqual(3, self.run_import(os.path.join(self.work, "nothing"))[0])
         self.assertEqual(3, self.run_import(DIRECTORY, "--guid2lid", "/none/guid2lid")[0])
