@@ -157,8 +157,7 @@ static int gfi_av_insertsym(struct fid_av *fid, const char *node, size_t nodecnt
     return -FI_ENOSYS; /* addresses of the NIC do not follow one another */
 }
 
-/* After an entry was removed: maps its source to another entry with the same source, if there is
- * one */
+/* Maps the source of a removed entry to another entry with this source, if the AV has one */
 static void gfi_av_forget_source(struct gfi_av *av, const struct gfi_av_entry *removed)
 {
     fi_addr_t i;

@@ -23,7 +23,7 @@ struct all {
     info_look_fn look;
     unsigned num_fabrics;
     bool ok;
-    DIR *users, *fabrics; /* here, so that they are no leak of the forked process */
+    DIR *users, *fabrics; /* reachable in the forked process: no leak */
 };
 
 static const char *shm_dir(void)

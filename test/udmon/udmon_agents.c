@@ -182,7 +182,8 @@ static struct counts sum(void)
     return all;
 }
 
-/* Shows how it goes, for `seconds` after all are connected; returns when that was. */
+/* Prints progress until `seconds` after the last agent connected. Returns the seconds until
+ * then. */
 static double watch(void)
 {
     uint64_t start = now_ns(CLOCK_MONOTONIC), now, all_ns = 0;

@@ -41,7 +41,7 @@ enum cm_mpi cm_ranks_mpi(const struct cm_ranks *ranks);
 uint32_t cm_ranks_jobs(const struct cm_ranks *ranks);
 uint32_t cm_ranks_size(const struct cm_ranks *ranks, uint32_t job);
 
-/** The number of processes whose ranks contradict each other. */
+/** The number of processes with contradicting ranks. */
 uint32_t cm_ranks_refuted(const struct cm_ranks *ranks);
 
 /** The process that owns a queue pair of an address. */

@@ -51,7 +51,7 @@ bool cm_show_has_windows(const struct cm_show *show);
 /** "1.5 ms"; to be freed by g_free(). */
 char *cm_human_time(uint64_t ns);
 
-/** The same with all digits, as --from and --to take it: "1.500001ms"; to be freed by g_free(). */
+/** A time with all digits, in the form of --from and --to: "1.500001ms"; to be freed by g_free(). */
 char *cm_exact_time(uint64_t ns);
 
 /** The time between the first and the last packet that count. */

@@ -1,4 +1,4 @@
-/* Topologies by their names: those of this project, and those of files; see topo.h. */
+/* Makes a topology from the name of a built-in topology or of a file: topo.h. */
 #include "topo.h"
 
 #include <string.h>

@@ -58,7 +58,7 @@ const struct udmon_node_type sensor_cpu = {.name = "cpu", .tick = cpu_tick, .has
 
 /*
  * node_exporter copies the kernel's names (node_memory_MemFree_bytes), and promtool complains about
- * them. "names = node_exporter" copies them, too, for dashboards that use these names.
+ * them. "names = node_exporter" chooses these names for dashboards that use them.
  */
 bool sensor_kernel_names(const struct udmon_node *node)
 {

@@ -1,8 +1,8 @@
 /*
  * Who may do what: users with roles, passwords hashed by libsodium (Argon2id), sessions, limits.
  *
- * A session is a random number in a cookie; beside it stands a second one, the CSRF token, which
- * a page sends in the header X-CSRF-Token with all that changes something.
+ * A session is a random number in a cookie. The CSRF token is a second random number. A page sends
+ * the token in the header X-CSRF-Token with each request that changes data.
  */
 #ifndef INM_AUTH_H
 #define INM_AUTH_H

@@ -1,8 +1,8 @@
 /*
  * Several servers, each for a region (a range of cabinets). Each asks the others how they are. 
  * If a server does not answer, the living server of the lowest rank takes the region over. The
- * new server tells the chips of the region to report to itself, and polls them. At its next
- * start, the other server tells its chips to report to itself again.
+ * new server tells the chips of the region to report to itself, and polls them. When
+ * the failed server starts again, the chips of its region report to it again.
  */
 #include "region.h"
 #include "inm/server/act/chips.h"

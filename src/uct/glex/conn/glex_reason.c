@@ -52,9 +52,8 @@ static const char *uct_glex_reason_of_state(enum glex_ext_process_state state)
         return "was killed, or ended without exit(): the launcher's last lines name the signal. "
                "After signal 9, look for \"out of memory\" in the kernel's log (dmesg)";
     case GLEX_EXT_PROCESS_EXITED:
-        return "has exited without closing its connections (in MPI: without MPI_Finalize): the "
-               "last "
-               "lines of that process tell why";
+        return "has exited without closing its connections (in MPI: without MPI_Finalize): "
+               "the last lines of that process tell why";
     default:
         return "has closed its connection, and this process still uses the connection: look for an "
                "error of that process, or for communication after its MPI_Finalize";

@@ -182,9 +182,8 @@ static const char *uct_glex_query_no_link(const uct_glex_iface_t *iface,
                "GLEX_SHM_DIR";
     }
     if ((addr->network == 0) && (iface->md->ext_attr.network == 0)) {
-        return "of another host, because GLEX_NET is not set; GLEX_NET=tcp in all processes "
-               "connects "
-               "hosts";
+        return "of another host, because GLEX_NET is not set; "
+               "GLEX_NET=tcp in all processes connects hosts";
     }
     if ((addr->network == 0) || (iface->md->ext_attr.network == 0)) {
         return "of another host, because only one of the two has GLEX_NET; set GLEX_NET in all "
