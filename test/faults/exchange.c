@@ -31,9 +31,11 @@ static void on_term(int number)
     is_told = 1;
 }
 
-/* A process that leaves in the midst of its work, as faulty programs do */
+/* A process that leaves in the midst of its work, as faulty programs do. Its peers may see gaps and
+ * errors, as after a death. */
 static void leave(struct rank *rank)
 {
+    board_set(&rank->own->killed, rank->gen);
     if (strcmp(ending, "close") == 0) {
         ucp_worker_destroy(rank->worker);
         for (;;) {

@@ -450,9 +450,8 @@ static void uct_glex_ep_end_pending(uct_glex_ep_t *ep)
     }
 }
 
-void uct_glex_ep_failed(uct_glex_ep_t *ep, ucs_status_t status, const char *why, int is_first)
+void uct_glex_ep_failed(uct_glex_ep_t *ep, const uct_glex_reason_t *reason, int is_first)
 {
-    uct_glex_iface_t *iface = ucs_derived_of(ep->super.super.iface, uct_glex_iface_t);
     ucs_status_t err_status;
 
     ep->is_refused = 0;
@@ -461,9 +460,9 @@ void uct_glex_ep_failed(uct_glex_ep_t *ep, ucs_status_t status, const char *why,
     }
     ep->is_failed = 1;
     uct_glex_ep_end_pending(ep);
-    err_status = uct_iface_handle_ep_err(&iface->super.super, &ep->super.super, status);
-    uct_glex_reason_log(iface, err_status, status, why, is_first); /* not `ep`: the handler may have
-                                                                    * destroyed the endpoint */
+    err_status = uct_iface_handle_ep_err(ep->super.super.iface, &ep->super.super, reason->status);
+    uct_glex_reason_log(reason, err_status, is_first); /* the handler may have destroyed the
+                                                        * endpoint */
 }
 
 /* The NIC may not know yet that a peer on another host is gone. So the probe waits until the peer

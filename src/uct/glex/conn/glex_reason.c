@@ -20,14 +20,52 @@
 /* How long a launcher may take to end this process */
 #define UCT_GLEX_GRACE_US 2000000
 
-#define UCT_GLEX_NAME_LEN 80
+/* How long the state of a peer's process may lag behind a failed request. While the kernel ends a
+ * process, requests to the process fail already, and the process still looks alive. */
+#define UCT_GLEX_REASON_LAG_MS 1000
 
-static void uct_glex_reason_name(const uct_glex_vc_t *vc, glex_ret_t ret,
+#define UCT_GLEX_NAME_LEN   80
+#define UCT_GLEX_REASON_LEN 384
+
+void uct_glex_reason_init(uct_glex_reason_t *reason, const uct_glex_vc_t *vc, ucs_status_t status)
+{
+    *reason = (uct_glex_reason_t){.iface = vc->iface,
+                                  .peer = vc->peer,
+                                  .peer_uuid = vc->peer_uuid,
+                                  .status = status,
+                                  .is_remote = vc->is_remote,
+                                  .has_left = vc->peer_left || vc->peer_dead ||
+                                              (vc->state == UCT_GLEX_VC_PEER_CLOSED)};
+}
+
+static glex_ret_t uct_glex_reason_process(const uct_glex_reason_t *reason,
+                                          struct glex_ext_process *process)
+{
+    glex_ep_addr_t peer = {.v = reason->peer};
+
+    return glex_ext_peer_process(reason->iface->nic, peer, reason->peer_uuid, process);
+}
+
+static void uct_glex_reason_wait_for_end(const uct_glex_reason_t *reason)
+{
+    struct glex_ext_process process;
+    unsigned ms;
+
+    for (ms = 0; ms < UCT_GLEX_REASON_LAG_MS; ++ms) {
+        if ((uct_glex_reason_process(reason, &process) != GLEX_SUCCESS) ||
+            (process.state != GLEX_EXT_PROCESS_RUNS)) {
+            return;
+        }
+        usleep(1000);
+    }
+}
+
+static void uct_glex_reason_name(const uct_glex_reason_t *reason, glex_ret_t ret,
                                  const struct glex_ext_process *process, char *name)
 {
     if (ret != GLEX_SUCCESS) {
-        snprintf(name, UCT_GLEX_NAME_LEN, "the process of endpoint 0x%" PRIx64 "%s", vc->peer,
-                 vc->is_remote ? " on another host" : "");
+        snprintf(name, UCT_GLEX_NAME_LEN, "the process of endpoint 0x%" PRIx64 "%s", reason->peer,
+                 reason->is_remote ? " on another host" : "");
     } else if (process->rank < 0) {
         snprintf(name, UCT_GLEX_NAME_LEN, "process %u", process->pid);
     } else {
@@ -35,17 +73,8 @@ static void uct_glex_reason_name(const uct_glex_vc_t *vc, glex_ret_t ret,
     }
 }
 
-static glex_ret_t uct_glex_reason_process(const uct_glex_vc_t *vc, struct glex_ext_process *process,
-                                          char *name)
-{
-    glex_ep_addr_t peer = {.v = vc->peer};
-    glex_ret_t ret = glex_ext_peer_process(vc->iface->nic, peer, vc->peer_uuid, process);
-
-    uct_glex_reason_name(vc, ret, process, name);
-    return ret;
-}
-
-static const char *uct_glex_reason_of_state(enum glex_ext_process_state state)
+static const char *uct_glex_reason_of_state(const uct_glex_reason_t *reason,
+                                            enum glex_ext_process_state state)
 {
     switch (state) {
     case GLEX_EXT_PROCESS_KILLED:
@@ -54,26 +83,37 @@ static const char *uct_glex_reason_of_state(enum glex_ext_process_state state)
     case GLEX_EXT_PROCESS_EXITED:
         return "has exited without closing its connections (in MPI: without MPI_Finalize): "
                "the last lines of that process tell why";
+    case GLEX_EXT_PROCESS_RUNS:
+        if (!reason->has_left) {
+            return "has given up the connection: an earlier line of one of the two processes that "
+                   "begins with glex: has the details";
+        }
+        /* fall through */
     default:
         return "has closed its connection, and this process still uses the connection: look for an "
                "error of that process, or for communication after its MPI_Finalize";
     }
 }
 
-void uct_glex_reason_get(const uct_glex_vc_t *vc, ucs_status_t status,
-                         char text[UCT_GLEX_REASON_LEN])
+static void uct_glex_reason_text(const uct_glex_reason_t *reason, char *text)
 {
     struct glex_ext_process process;
     char name[UCT_GLEX_NAME_LEN];
-    glex_ret_t ret = uct_glex_reason_process(vc, &process, name);
+    glex_ret_t ret = uct_glex_reason_process(reason, &process);
 
-    if ((status != UCS_ERR_ENDPOINT_TIMEOUT) && (status != UCS_ERR_CONNECTION_RESET)) {
-        snprintf(
-            text, UCT_GLEX_REASON_LEN,
-            "the connection with %s has failed: %s. An earlier line that begins with glex: has "
-            "the details",
-            name, ucs_status_string(status));
-    } else if (vc->is_remote) {
+    uct_glex_reason_name(reason, ret, &process, name);
+    if (reason->is_refused) {
+        snprintf(text, UCT_GLEX_REASON_LEN,
+                 "%s has refused access to its memory: an earlier line that begins with glex: "
+                 "names the request",
+                 name);
+    } else if ((reason->status != UCS_ERR_ENDPOINT_TIMEOUT) &&
+               (reason->status != UCS_ERR_CONNECTION_RESET)) {
+        snprintf(text, UCT_GLEX_REASON_LEN,
+                 "the connection with %s has failed: %s. An earlier line that begins with glex: "
+                 "has the details",
+                 name, ucs_status_string(reason->status));
+    } else if (reason->is_remote) {
         snprintf(text, UCT_GLEX_REASON_LEN,
                  "%s has ended or does not answer: look at the last lines of that process, and at "
                  "lines that begin with glex:",
@@ -83,39 +123,30 @@ void uct_glex_reason_get(const uct_glex_vc_t *vc, ucs_status_t status,
                  "%s ended before this process connected to it: a line of another rank that begins "
                  "with glex: names the process",
                  name);
-    } else if ((process.state == GLEX_EXT_PROCESS_RUNS) && !vc->peer_dead) {
-        snprintf(text, UCT_GLEX_REASON_LEN,
-                 "%s has given up the connection: an earlier line of one of the two processes that "
-                 "begins with glex: has the details",
-                 name);
     } else {
-        snprintf(text, UCT_GLEX_REASON_LEN, "%s %s", name, uct_glex_reason_of_state(process.state));
+        snprintf(text, UCT_GLEX_REASON_LEN, "%s %s", name,
+                 uct_glex_reason_of_state(reason, process.state));
     }
 }
 
-void uct_glex_reason_get_refused(const uct_glex_vc_t *vc, char text[UCT_GLEX_REASON_LEN])
+void uct_glex_reason_log(const uct_glex_reason_t *reason, ucs_status_t handler_status, int is_first)
 {
-    struct glex_ext_process process;
-    char name[UCT_GLEX_NAME_LEN];
-
-    (void)uct_glex_reason_process(vc, &process, name);
-    snprintf(
-        text, UCT_GLEX_REASON_LEN,
-        "%s has refused access to its memory: an earlier line that begins with glex: names the "
-        "request",
-        name);
-}
-
-void uct_glex_reason_log(const uct_glex_iface_t *iface, ucs_status_t handler_status,
-                         ucs_status_t status, const char *text, int is_first)
-{
-    ucs_log_level_t level =
-        uct_base_iface_failure_log_level((uct_base_iface_t *)&iface->super, handler_status, status);
+    char text[UCT_GLEX_REASON_LEN];
+    ucs_log_level_t level = uct_base_iface_failure_log_level(
+        (uct_base_iface_t *)&reason->iface->super, handler_status, reason->status);
 
     if (level != UCS_LOG_LEVEL_FATAL) {
-        ucs_log(is_first ? level : UCS_LOG_LEVEL_DEBUG, "glex: %s", text);
+        level = is_first ? level : UCS_LOG_LEVEL_DEBUG;
+        if (ucs_log_is_enabled(level)) {
+            uct_glex_reason_text(reason, text);
+            ucs_log(level, "glex: %s", text);
+        }
         return;
     }
+    if (!reason->is_refused) {
+        uct_glex_reason_wait_for_end(reason);
+    }
+    uct_glex_reason_text(reason, text);
     ucs_error("glex: %s", text);
     usleep(UCT_GLEX_GRACE_US);
     /* The cause is in the other process, so a backtrace of this process misleads */

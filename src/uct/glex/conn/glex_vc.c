@@ -243,26 +243,24 @@ int uct_glex_vc_close_left(uct_glex_vc_t *vc)
         ((vc->rx_seq != vc->left_seq) || !ucs_queue_is_empty(&vc->tx_ops))) {
         return 0;
     }
-    vc->peer_left = 0;
     if (!uct_glex_vc_is_over(vc)) {
         uct_glex_vc_peer_closed(vc);
     }
+    vc->peer_left = 0;
     return 1;
 }
 
 void uct_glex_vc_fail(uct_glex_vc_t *vc, ucs_status_t status)
 {
     UCS_LIST_HEAD(told);
-    char why[UCT_GLEX_REASON_LEN];
+    uct_glex_reason_t reason;
     uct_glex_ep_t *ep;
     int is_first;
 
     if (vc->state == UCT_GLEX_VC_FAILED) {
         return;
     }
-    if (!ucs_list_is_empty(&vc->eps)) {
-        uct_glex_reason_get(vc, status, why);
-    }
+    uct_glex_reason_init(&reason, vc, status);
     ++vc->iface->done;
     ucs_debug("glex: vc 0x%x to endpoint 0x%" PRIx64 " failed: %s", vc->id, vc->peer,
               ucs_status_string(status));
@@ -273,7 +271,7 @@ void uct_glex_vc_fail(uct_glex_vc_t *vc, ucs_status_t status)
         ep = ucs_list_extract_head(&vc->eps, uct_glex_ep_t, list);
         is_first = ucs_list_is_empty(&told);
         ucs_list_add_tail(&told, &ep->list);
-        uct_glex_ep_failed(ep, status, why, is_first);
+        uct_glex_ep_failed(ep, &reason, is_first);
     }
     ucs_list_splice_tail(&vc->eps, &told);
     uct_glex_vc_resume(vc); /* pending requests are tried again and return the error */
@@ -282,14 +280,15 @@ void uct_glex_vc_fail(uct_glex_vc_t *vc, ucs_status_t status)
 void uct_glex_vc_fail_refused(uct_glex_vc_t *vc)
 {
     UCS_LIST_HEAD(seen);
-    char why[UCT_GLEX_REASON_LEN];
+    uct_glex_reason_t reason;
     uct_glex_ep_t *ep;
 
     if (!vc->has_refused) {
         return;
     }
     vc->has_refused = 0;
-    uct_glex_reason_get_refused(vc, why);
+    uct_glex_reason_init(&reason, vc, UCS_ERR_ENDPOINT_TIMEOUT);
+    reason.is_refused = 1;
     while (!ucs_list_is_empty(&vc->eps)) { /* a handler may destroy any endpoint, see
                                             * uct_glex_vc_fail() */
         ep = ucs_list_extract_head(&vc->eps, uct_glex_ep_t, list);
@@ -299,9 +298,9 @@ void uct_glex_vc_fail_refused(uct_glex_vc_t *vc)
         }
         ep->is_cancelled = 1;
         ep->blocked = 1;
-        uct_glex_op_cancel_ep(vc, &ep->super.super, UCS_ERR_ENDPOINT_TIMEOUT);
+        uct_glex_op_cancel_ep(vc, &ep->super.super, reason.status);
         if (seen.prev == &ep->list) { /* no completion destroyed the endpoint */
-            uct_glex_ep_failed(ep, UCS_ERR_ENDPOINT_TIMEOUT, why, 1);
+            uct_glex_ep_failed(ep, &reason, 1);
         }
     }
     ucs_list_splice_tail(&vc->eps, &seen);

@@ -9,6 +9,8 @@
 
 #include <ucs/datastruct/arbiter.h>
 
+typedef struct uct_glex_reason uct_glex_reason_t; /* conn/glex_reason.h */
+
 typedef struct uct_glex_ep {
     uct_base_ep_t super;
     uct_glex_vc_t *vc; /* &uct_glex_no_vc before the first communication */
@@ -37,9 +39,9 @@ ucs_status_t uct_glex_ep_make_vc(uct_glex_ep_t *ep);
  *  reason. Returns NO_RESOURCE, or the error of the endpoint. */
 ucs_status_t uct_glex_ep_not_ready(uct_glex_ep_t *ep);
 
-/** The endpoint failed: call the error handler, once. `why` and `is_first`: for
+/** The endpoint failed with the status of `reason`: call the error handler, once. `is_first`: for
  *  uct_glex_reason_log() */
-void uct_glex_ep_failed(uct_glex_ep_t *ep, ucs_status_t status, const char *why, int is_first);
+void uct_glex_ep_failed(uct_glex_ep_t *ep, const uct_glex_reason_t *reason, int is_first);
 
 /** A living peer refused the endpoint access to memory, because of a wrong or invalid key. Has
  *  progress fail the endpoint, because only progress may call error handlers. Other endpoints of

@@ -139,7 +139,8 @@ static ucs_status_t uct_glex_rma_post_bounce(uct_glex_op_t *op, int type, size_t
     return uct_glex_rma_post(&req, op, UCT_GLEX_EVENT_OP);
 }
 
-/* RDMA that ends before the call returns. If the peer is gone, progress fails the VC. If the peer
+/* RDMA that ends before the call returns. If the peer is gone, progress fails the VC: until then the
+ * request waits, because the program must not see an error before the reason is logged. If the peer
  * refuses access to its memory, progress fails the endpoint. */
 static ucs_status_t uct_glex_rma_now(uct_glex_ep_t *ep, int type, void *buffer, size_t length,
                                      uint64_t remote_addr, const uct_glex_rkey_t *rkey)
@@ -169,12 +170,12 @@ static ucs_status_t uct_glex_rma_now(uct_glex_ep_t *ep, int type, void *buffer, 
     }
     if (ret == GLEX_NO_EP_RESOURCE) {
         uct_glex_vc_dead(vc);
-    } else {
-        ucs_error("glex: %s of %zu bytes at 0x%" PRIx64 " of endpoint 0x%" PRIx64 " refused: %s",
-                  (type == GLEX_RDMA_TYPE_PUT) ? "put" : "get", length, remote_addr,
-                  rkey->packed.ep_addr, glex_error_str(ret));
-        uct_glex_ep_refused(ep);
+        return UCS_ERR_NO_RESOURCE;
     }
+    ucs_error("glex: %s of %zu bytes at 0x%" PRIx64 " of endpoint 0x%" PRIx64 " refused: %s",
+              (type == GLEX_RDMA_TYPE_PUT) ? "put" : "get", length, remote_addr,
+              rkey->packed.ep_addr, glex_error_str(ret));
+    uct_glex_ep_refused(ep);
     return UCS_ERR_ENDPOINT_TIMEOUT;
 }
 
