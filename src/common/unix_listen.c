@@ -12,6 +12,7 @@ int unix_listen(const char *path, int type, int backlog, char *error, size_t siz
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     int fd = socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
+    struct stat about;
     mode_t mask;
     int failed;
 
@@ -24,7 +25,8 @@ int unix_listen(const char *path, int type, int backlog, char *error, size_t siz
         snprintf(error, size, "another process listens there");
         goto err;
     }
-    if (errno == ECONNREFUSED) {
+    /* A file that is no socket refuses a connection, too. It must stay. */
+    if (errno == ECONNREFUSED && stat(path, &about) == 0 && S_ISSOCK(about.st_mode)) {
         unlink(path);
     }
     mask = umask(0177);

@@ -37,6 +37,16 @@ expect 3 "$work/bad.conf:3: " "$bin/mcsm" -f "$work/bad.conf" --foreground
 expect 3 'No such file' "$bin/mcsm" -f "$work/nothing.conf"
 expect 3 'does mcsm run' "$bin/mcsm-ctl" -s "$work/nothing.sock" status
 expect 2 Usage "$bin/mcsm-ctl" -s "$work/nothing.sock" path 1
+expect 2 Usage "$bin/mcsm-ctl" -s "$work/nothing.sock" status now
+expect 2 Usage "$bin/mcsm-ctl" -s "$work/nothing.sock" dump
+expect 2 Usage "$bin/mcsm-ctl" -s "$work/nothing.sock" dump nonsense
+expect 3 'does mcsm run' "$bin/mcsm-ctl" -s "$work/nothing.sock" dump lft
+expect 3 'does mcsm run' "$bin/mcsm-ctl" -s "$work/nothing.sock" worst
+# The manual page has each command of the help.
+while read -r command; do
+    grep -q "^\..*\<$command\>" "$top/docs/man/mcsm-ctl.8" ||
+        { echo "mcsm-ctl.8 lacks $command"; bad=1; }
+done < <("$bin/mcsm-ctl" --help | sed -n 's/^  \([a-z]\{1,\}\( [a-z]\{2,\}\)\{0,1\}\) .*/\1/p')
 expect 3 'nothing.dump' "$bin/mcsm-check" "$work/nothing.dump"
 echo nonsense >"$work/bad.dump"
 expect 3 "bad.dump:1: " "$bin/mcsm-check" "$work/bad.dump"

@@ -3,6 +3,7 @@
 
 #include "answer.h"
 #include "base/text.h"
+#include "command.h"
 #include "console.h"
 #include "links.h"
 #include "metrics.h"
@@ -10,6 +11,8 @@
 
 #include <errno.h>
 #include <time.h>
+
+enum { MAX_WORDS = 4 }; /* one more than any command has: too many is an error */
 
 static const char *state_name(uint8_t state)
 {
@@ -36,13 +39,14 @@ static json_t *foreign_managers(const mcsm_sm_t *sm)
     return json;
 }
 
-static void status(mcsm_daemon_t *daemon, FILE *out)
+static void status(mcsm_daemon_t *daemon, const char *const *arguments, FILE *out)
 {
     const mcsm_sm_t *sm = daemon->sm;
     const mcsm_mad_stats_t *mads = mcsm_mads_stats(daemon->smps);
     const mcsm_sa_counters_t *sa = mcsm_sa_stats(daemon->sa);
     json_t *json = json_object_new_object();
 
+    (void)arguments;
     mcsm_add_text(json, "cluster", sm->config->name);
     mcsm_add_text(json, "version", PACKAGE_VERSION);
     mcsm_add_text(json, "state", mcsm_sm_state_name(sm->election.state));
@@ -84,11 +88,12 @@ static void status(mcsm_daemon_t *daemon, FILE *out)
     mcsm_send_json(out, json);
 }
 
-static void nodes(mcsm_daemon_t *daemon, FILE *out)
+static void nodes(mcsm_daemon_t *daemon, const char *const *arguments, FILE *out)
 {
     json_t *json = json_object_new_array();
     mcsm_node_t *node, *next;
 
+    (void)arguments;
     HASH_ITER(hh, daemon->sm->fabric->nodes, node, next) {
         for (int p = 0; p <= node->nports; p++) {
             const mcsm_port_t *port = &node->ports[p];
@@ -125,11 +130,12 @@ static const char *port_remark(const mcsm_port_t *port)
     return port->silent ? "nothing answers" : port->failed ? "could not be set up" : "";
 }
 
-static void ports(mcsm_daemon_t *daemon, FILE *out)
+static void ports(mcsm_daemon_t *daemon, const char *const *arguments, FILE *out)
 {
     json_t *json = json_object_new_array();
     mcsm_node_t *node, *next;
 
+    (void)arguments;
     HASH_ITER(hh, daemon->sm->fabric->nodes, node, next) {
         for (int p = 1; p <= node->nports; p++) {
             const mcsm_port_t *port = &node->ports[p];
@@ -160,11 +166,12 @@ static void ports(mcsm_daemon_t *daemon, FILE *out)
 /* ---- routes ---- */
 
 /* Prints how many LIDs leave through each port: LIDs of this cluster and of other clusters. */
-static void routes(mcsm_daemon_t *daemon, FILE *out)
+static void routes(mcsm_daemon_t *daemon, const char *const *arguments, FILE *out)
 {
     const mcsm_fabric_t *fabric = daemon->sm->fabric;
     json_t *json = json_object_new_array();
 
+    (void)arguments;
     for (int i = 0; i < fabric->switch_count; i++) {
         const mcsm_node_t *node = fabric->switches[i];
         unsigned own[256] = {0}, foreign[256] = {0};
@@ -245,8 +252,9 @@ static const char *neighbour_of(const mcsm_config_t *config, const mcsm_port_t *
     return "another cluster";
 }
 
-static void path(mcsm_daemon_t *daemon, const char *from_word, const char *to_word, FILE *out)
+static void path(mcsm_daemon_t *daemon, const char *const *arguments, FILE *out)
 {
+    const char *from_word = arguments[0], *to_word = arguments[1];
     const mcsm_sm_t *sm = daemon->sm;
     uint16_t from_lid, to_lid;
     const mcsm_port_t *from = find_port(sm, from_word, &from_lid), *left;
@@ -302,13 +310,13 @@ static void why_foreign(const mcsm_sm_t *sm, uint16_t lid, json_t *json)
     mcsm_add_text(json, "reason", "no cluster has this LID: it is dropped");
 }
 
-static void why(mcsm_daemon_t *daemon, const char *word, FILE *out)
+static void why(mcsm_daemon_t *daemon, const char *const *arguments, FILE *out)
 {
     const mcsm_sm_t *sm = daemon->sm;
     json_t *json, *list;
     uint64_t lid;
 
-    if (mcsm_parse_number(word, 1, MCSM_LID_MAX, &lid) < 0) {
+    if (mcsm_parse_number(arguments[0], 1, MCSM_LID_MAX, &lid) < 0) {
         fprintf(out, "error why needs a LID, 1 to 49151\n");
         return;
     }
@@ -348,7 +356,7 @@ static void why(mcsm_daemon_t *daemon, const char *word, FILE *out)
 
 /* ---- orders ---- */
 
-static void drain(mcsm_daemon_t *daemon, const char *word, bool on, FILE *out)
+static void order_drain(mcsm_daemon_t *daemon, const char *word, bool on, FILE *out)
 {
     uint64_t guid;
     uint8_t port;
@@ -367,67 +375,76 @@ static void drain(mcsm_daemon_t *daemon, const char *word, bool on, FILE *out)
     mcsm_send_json(out, json);
 }
 
-static void dump(mcsm_daemon_t *daemon, const char *what, const char *pattern, FILE *out)
+static void drain(mcsm_daemon_t *daemon, const char *const *arguments, FILE *out)
 {
-    if (strcmp(what, "lft") == 0) {
-        fputs("text\n", out), mcsm_dump_lft(daemon->sm, out);
-    } else if (strcmp(what, "mft") == 0) {
-        fputs("text\n", out), mcsm_dump_mft(daemon->sm, out);
-    } else if (strcmp(what, "fabric") == 0) {
-        fputs("text\n", out), mcsm_dump_fabric(daemon->sm, out);
-    } else if (strcmp(what, "portguid") == 0) {
-        mcsm_console_portguids(daemon, pattern, out);
-    } else {
-        fprintf(out, "error dump lft, mft, fabric, or portguid REGEX\n");
-    }
+    order_drain(daemon, arguments[0], true, out);
 }
+
+static void undrain(mcsm_daemon_t *daemon, const char *const *arguments, FILE *out)
+{
+    order_drain(daemon, arguments[0], false, out);
+}
+
+static void reroute(mcsm_daemon_t *daemon, const char *const *arguments, FILE *out)
+{
+    mcsm_console_resweep(daemon, arguments, out); /* without a kind: heavy */
+}
+
+/* ---- texts ---- */
+
+static void dump_lft(mcsm_daemon_t *daemon, const char *const *arguments, FILE *out)
+{
+    (void)arguments;
+    fputs("text\n", out);
+    mcsm_dump_lft(daemon->sm, out);
+}
+
+static void dump_mft(mcsm_daemon_t *daemon, const char *const *arguments, FILE *out)
+{
+    (void)arguments;
+    fputs("text\n", out);
+    mcsm_dump_mft(daemon->sm, out);
+}
+
+static void dump_fabric(mcsm_daemon_t *daemon, const char *const *arguments, FILE *out)
+{
+    (void)arguments;
+    fputs("text\n", out);
+    mcsm_dump_fabric(daemon->sm, out);
+}
+
+static void metrics(mcsm_daemon_t *daemon, const char *const *arguments, FILE *out)
+{
+    (void)arguments;
+    fputs("text\n", out);
+    mcsm_metrics(daemon, out);
+}
+
+static const mcsm_command_t commands[] = {
+#define COMMAND(name, keyword, arguments, help, run) {name, keyword, arguments, help, run},
+#define HEADING(text)                                {NULL, NULL, NULL, text, NULL},
+#include "command_list.h"
+#undef COMMAND
+#undef HEADING
+};
 
 void mcsm_ctl_command(mcsm_daemon_t *daemon, char *line, FILE *out)
 {
-    char word[3][160] = {"", "", ""};
-    const char *rest = line;
+    char text[MAX_WORDS][160];
+    const char *words[MAX_WORDS], *arguments[MCSM_COMMAND_ARGUMENTS], *rest = line;
+    const mcsm_command_t *command;
+    int count = 0;
 
     /* Tabs separate, since descriptions of nodes have spaces. */
-    for (int i = 0; i < 3 && mcsm_next_word(&rest, "\t", word[i], sizeof(word[i])); i++) {
-        continue;
+    while (count < MAX_WORDS && mcsm_next_word(&rest, "\t", text[count], sizeof(text[count]))) {
+        words[count] = text[count];
+        count++;
     }
-    if (strcmp(word[0], "status") == 0) {
-        status(daemon, out);
-    } else if (strcmp(word[0], "nodes") == 0) {
-        nodes(daemon, out);
-    } else if (strcmp(word[0], "ports") == 0) {
-        ports(daemon, out);
-    } else if (strcmp(word[0], "routes") == 0) {
-        routes(daemon, out);
-    } else if (strcmp(word[0], "path") == 0) {
-        path(daemon, word[1], word[2], out);
-    } else if (strcmp(word[0], "why") == 0) {
-        why(daemon, word[1], out);
-    } else if (strcmp(word[0], "dump") == 0) {
-        dump(daemon, word[1], word[2], out);
-    } else if (strcmp(word[0], "drain") == 0 || strcmp(word[0], "undrain") == 0) {
-        drain(daemon, word[1], word[0][0] == 'd', out);
-    } else if (strcmp(word[0], "reroute") == 0) {
-        mcsm_console_resweep(daemon, "heavy", out);
-    } else if (strcmp(word[0], "links") == 0 || strcmp(word[0], "worst") == 0) {
-        mcsm_links_show(daemon, word[0][0] == 'l' ? "" : word[1][0] ? word[1] : "10", out);
-    } else if (strcmp(word[0], "counters") == 0) {
-        mcsm_links_counters(daemon, word[1], out);
-    } else if (strcmp(word[0], "release") == 0) {
-        mcsm_links_release(daemon, word[1], out);
-    } else if (strcmp(word[0], "resweep") == 0) {
-        mcsm_console_resweep(daemon, word[1], out);
-    } else if (strcmp(word[0], "querylid") == 0) {
-        mcsm_console_querylid(daemon, word[1], out);
-    } else if (strcmp(word[0], "portstatus") == 0) {
-        mcsm_console_portstatus(daemon, word[1], out);
-    } else if (strcmp(word[0], "switchbalance") == 0) {
-        mcsm_console_switchbalance(daemon, word[1], out);
-    } else if (strcmp(word[0], "loglevel") == 0) {
-        mcsm_console_loglevel(daemon, word[1], out);
-    } else if (strcmp(word[0], "metrics") == 0) {
-        fputs("text\n", out), mcsm_metrics(daemon, out);
-    } else {
-        fprintf(out, "error unknown command\n");
+    command =
+        mcsm_command_find(commands, sizeof(commands) / sizeof(*commands), words, count, arguments);
+    if (command == NULL) {
+        fprintf(out, "error unknown command, or a wrong number of arguments\n");
+        return;
     }
+    command->run(daemon, arguments, out);
 }

@@ -9,8 +9,9 @@
 
 /* ---- querylid ---- */
 
-void mcsm_console_querylid(mcsm_daemon_t *daemon, const char *word, FILE *out)
+void mcsm_console_querylid(mcsm_daemon_t *daemon, const char *const *arguments, FILE *out)
 {
+    const char *word = arguments[0];
     const mcsm_port_t *port;
     json_t *json;
     uint64_t lid;
@@ -108,8 +109,9 @@ static void count_port(const mcsm_port_t *port, json_t *counts, json_t *list)
     }
 }
 
-void mcsm_console_portstatus(mcsm_daemon_t *daemon, const char *type, FILE *out)
+void mcsm_console_portstatus(mcsm_daemon_t *daemon, const char *const *arguments, FILE *out)
 {
+    const char *type = arguments[0];
     json_t *counts, *list;
     mcsm_node_t *node, *next;
 
@@ -169,8 +171,9 @@ static void balance_of(const mcsm_node_t *node, const mcsm_fabric_t *fabric, jso
     json_object_array_add(json, entry);
 }
 
-void mcsm_console_switchbalance(mcsm_daemon_t *daemon, const char *word, FILE *out)
+void mcsm_console_switchbalance(mcsm_daemon_t *daemon, const char *const *arguments, FILE *out)
 {
+    const char *word = arguments[0];
     const mcsm_fabric_t *fabric = daemon->sm->fabric;
     uint64_t guid = 0;
     json_t *json;
@@ -192,8 +195,9 @@ void mcsm_console_switchbalance(mcsm_daemon_t *daemon, const char *word, FILE *o
 
 /* ---- orders ---- */
 
-void mcsm_console_resweep(mcsm_daemon_t *daemon, const char *kind, FILE *out)
+void mcsm_console_resweep(mcsm_daemon_t *daemon, const char *const *arguments, FILE *out)
 {
+    const char *kind = arguments[0];
     bool light = strcmp(kind, "light") == 0;
     json_t *json;
 
@@ -211,8 +215,9 @@ void mcsm_console_resweep(mcsm_daemon_t *daemon, const char *kind, FILE *out)
     mcsm_send_json(out, json);
 }
 
-void mcsm_console_loglevel(mcsm_daemon_t *daemon, const char *word, FILE *out)
+void mcsm_console_loglevel(mcsm_daemon_t *daemon, const char *const *arguments, FILE *out)
 {
+    const char *word = arguments[0];
     static const char *const names[] = {"error", "warn", "info", "debug"};
     mcsm_log_level_t level;
     json_t *json;
@@ -230,8 +235,9 @@ void mcsm_console_loglevel(mcsm_daemon_t *daemon, const char *word, FILE *out)
     mcsm_send_json(out, json);
 }
 
-void mcsm_console_portguids(mcsm_daemon_t *daemon, const char *pattern, FILE *out)
+void mcsm_console_portguids(mcsm_daemon_t *daemon, const char *const *arguments, FILE *out)
 {
+    const char *pattern = arguments[0];
     mcsm_node_t *node, *next;
     regex_t expression;
 

@@ -5,22 +5,22 @@
 #include "ctl/daemon.h"
 
 /* What the manager knows of the owner of a LID. */
-void mcsm_console_querylid(mcsm_daemon_t *daemon, const char *word, FILE *out);
+void mcsm_console_querylid(mcsm_daemon_t *daemon, const char *const *arguments, FILE *out);
 
-/* Counts ports by state, width and speed, and lists ports below their width or speed. `type` is ca,
- * switch, router, or empty for all. */
-void mcsm_console_portstatus(mcsm_daemon_t *daemon, const char *type, FILE *out);
+/* Counts ports by state, width and speed, and lists ports below their width or speed. The
+ * argument is ca, switch, router, or empty for all. */
+void mcsm_console_portstatus(mcsm_daemon_t *daemon, const char *const *arguments, FILE *out);
 
-/* How evenly the LIDs are distributed over the ports of each switch, or of the switch `guid`. */
-void mcsm_console_switchbalance(mcsm_daemon_t *daemon, const char *guid, FILE *out);
+/* How evenly the LIDs are distributed over the ports of each switch, or of the switch with the GUID. */
+void mcsm_console_switchbalance(mcsm_daemon_t *daemon, const char *const *arguments, FILE *out);
 
-/* "heavy" or empty, or "light". */
-void mcsm_console_resweep(mcsm_daemon_t *daemon, const char *kind, FILE *out);
+/* Starts a sweep: "heavy" or empty, or "light". */
+void mcsm_console_resweep(mcsm_daemon_t *daemon, const char *const *arguments, FILE *out);
 
 /* Shows or sets the level of the log. */
-void mcsm_console_loglevel(mcsm_daemon_t *daemon, const char *level, FILE *out);
+void mcsm_console_loglevel(mcsm_daemon_t *daemon, const char *const *arguments, FILE *out);
 
 /* Port GUIDs of the nodes whose description matches a regular expression. */
-void mcsm_console_portguids(mcsm_daemon_t *daemon, const char *pattern, FILE *out);
+void mcsm_console_portguids(mcsm_daemon_t *daemon, const char *const *arguments, FILE *out);
 
 #endif

@@ -96,7 +96,7 @@ static json_t *entry_of(const mcsm_daemon_t *daemon, const mcsm_link_t *link, ui
     return entry;
 }
 
-void mcsm_links_show(mcsm_daemon_t *daemon, const char *worst, FILE *out)
+static void show(mcsm_daemon_t *daemon, const char *worst, FILE *out)
 {
     size_t count = HASH_COUNT(mcsm_health_links(daemon->health)), n = 0;
     mcsm_link_t **sorted, *link, *next;
@@ -124,6 +124,17 @@ void mcsm_links_show(mcsm_daemon_t *daemon, const char *worst, FILE *out)
     mcsm_send_json(out, json);
 }
 
+void mcsm_links_all(mcsm_daemon_t *daemon, const char *const *arguments, FILE *out)
+{
+    (void)arguments;
+    show(daemon, "", out);
+}
+
+void mcsm_links_worst(mcsm_daemon_t *daemon, const char *const *arguments, FILE *out)
+{
+    show(daemon, arguments[0][0] != '\0' ? arguments[0] : "10", out);
+}
+
 /* ---- counters, release ---- */
 
 static mcsm_link_t *find(mcsm_daemon_t *daemon, const char *word, FILE *out)
@@ -143,8 +154,9 @@ static mcsm_link_t *find(mcsm_daemon_t *daemon, const char *word, FILE *out)
     return link;
 }
 
-void mcsm_links_counters(mcsm_daemon_t *daemon, const char *word, FILE *out)
+void mcsm_links_counters(mcsm_daemon_t *daemon, const char *const *arguments, FILE *out)
 {
+    const char *word = arguments[0];
     const mcsm_link_t *link = find(daemon, word, out);
     json_t *json;
 
@@ -165,8 +177,9 @@ void mcsm_links_counters(mcsm_daemon_t *daemon, const char *word, FILE *out)
     mcsm_send_json(out, json);
 }
 
-void mcsm_links_release(mcsm_daemon_t *daemon, const char *word, FILE *out)
+void mcsm_links_release(mcsm_daemon_t *daemon, const char *const *arguments, FILE *out)
 {
+    const char *word = arguments[0];
     const mcsm_link_t *link = find(daemon, word, out);
     json_t *json;
 

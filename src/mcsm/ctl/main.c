@@ -1,5 +1,6 @@
 /* mcsm-ctl: asks a running manager. */
 #include "base/text.h"
+#include "ctl/command.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -14,33 +15,14 @@
 
 enum { EXIT_USAGE = 2, EXIT_NO_MANAGER = 3 };
 
-static const char usage[] =
+static const char usage_begin[] =
     "Usage: mcsm-ctl [-c CLUSTER | -s SOCKET] [--json] COMMAND\n"
     "\n"
     "Asks the manager of a cluster (by default the only one that runs here), as its owner or "
     "root.\n"
-    "\n"
-    "  status               what it is and does\n"
-    "  nodes, ports         what it found\n"
-    "  routes               how many LIDs leave through each port\n"
-    "  path A B             hop by hop; A and B are LIDs, port GUIDs or node descriptions\n"
-    "  dump lft|mft         forwarding tables as OpenSM writes them\n"
-    "  dump fabric          all of the cluster, for mcsm-check\n"
-    "  why LID              why the entries of a LID are what they are\n"
-    "  drain GUID/PORT      take a link out of all routes; undrain GUID/PORT puts it back\n"
-    "  links, worst [N]     links with their errors and traffic; the N worst ones (10)\n"
-    "  counters GUID/PORT   all counters of both ends of a link\n"
-    "  release GUID/PORT    use a link again that has too many errors\n"
-    "  reroute              sweep and compute routes now\n"
-    "  metrics              counters in the OpenMetrics format\n"
-    "\n"
-    "As on OpenSM's console:\n"
-    "  querylid LID         the port that has the LID\n"
-    "  portstatus [TYPE]    ports by state, width and speed, of ca, switch or router\n"
-    "  switchbalance [GUID] how evenly LIDs leave through the ports to other switches\n"
-    "  resweep [light]      start a heavy or light sweep\n"
-    "  loglevel [LEVEL]     show or set the level: error, warn, info, debug\n"
-    "  dump portguid REGEX  port GUIDs of the nodes with such a description\n"
+    "\n";
+
+static const char usage_end[] =
     "\n"
     "  -c, --cluster NAME   the manager of /run/mcsm/NAME.sock\n"
     "  -s, --socket PATH    the manager of another control socket\n"
@@ -48,6 +30,23 @@ static const char usage[] =
     "      --version, -h, --help\n"
     "\n"
     "Exit codes: 0 done, 1 the manager refuses, 2 wrong command line, 3 no manager answers.\n";
+
+static const mcsm_command_t commands[] = {
+#define COMMAND(name, keyword, arguments, help, run) {name, keyword, arguments, help, NULL},
+#define HEADING(text)                                {NULL, NULL, NULL, text, NULL},
+#include "command_list.h"
+#undef COMMAND
+#undef HEADING
+};
+
+enum { COMMANDS = sizeof(commands) / sizeof(*commands) };
+
+static void usage(FILE *out)
+{
+    fputs(usage_begin, out);
+    mcsm_command_help(commands, COMMANDS, out);
+    fputs(usage_end, out);
+}
 
 /* The only socket in /run/mcsm. */
 static int only_socket(char *path, size_t size)
@@ -211,32 +210,13 @@ static int ask(const char *path, char **words, int count, bool as_json)
     return status;
 }
 
-static bool takes_arguments(const char *command, int count)
-{
-    static const struct {
-        const char *name;
-        int least, most;
-    } commands[] = {
-        {"status", 0, 0},  {"nodes", 0, 0},      {"ports", 0, 0},         {"routes", 0, 0},
-        {"path", 2, 2},    {"dump", 1, 2},       {"why", 1, 1},           {"drain", 1, 1},
-        {"undrain", 1, 1}, {"reroute", 0, 0},    {"metrics", 0, 0},       {"querylid", 1, 1},
-        {"resweep", 0, 1}, {"portstatus", 0, 1}, {"switchbalance", 0, 1}, {"loglevel", 0, 1},
-        {"links", 0, 0},   {"worst", 0, 1},      {"counters", 1, 1},      {"release", 1, 1}};
-
-    for (size_t i = 0; i < sizeof(commands) / sizeof(*commands); i++) {
-        if (strcmp(commands[i].name, command) == 0) {
-            return count >= commands[i].least && count <= commands[i].most;
-        }
-    }
-    return false;
-}
-
 int main(int argc, char **argv)
 {
     static const struct option options[] = {
         {"cluster", required_argument, NULL, 'c'}, {"socket", required_argument, NULL, 's'},
         {"json", no_argument, NULL, 'j'},          {"version", no_argument, NULL, 'V'},
         {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0}};
+    const char *arguments[MCSM_COMMAND_ARGUMENTS];
     bool as_json = false;
     char path[300] = "";
     int option, found;
@@ -256,15 +236,16 @@ int main(int argc, char **argv)
             puts("mcsm-ctl " PACKAGE_VERSION);
             return 0;
         case 'h':
-            fputs(usage, stdout);
+            usage(stdout);
             return 0;
         default:
-            fputs(usage, stderr);
+            usage(stderr);
             return EXIT_USAGE;
         }
     }
-    if (optind >= argc || !takes_arguments(argv[optind], argc - optind - 1)) {
-        fputs(usage, stderr);
+    if (mcsm_command_find(commands, COMMANDS, (const char *const *)argv + optind, argc - optind,
+                          arguments) == NULL) {
+        usage(stderr);
         return EXIT_USAGE;
     }
     if (path[0] == '\0' && (found = only_socket(path, sizeof(path))) != 1) {

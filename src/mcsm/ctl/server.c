@@ -1,5 +1,7 @@
 #include "ctl.h"
 
+#include "common/unix_listen.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -21,53 +23,38 @@ typedef struct client {
 struct mcsm_ctl {
     mcsm_daemon_t *daemon;
     int listener;
-    struct sockaddr_un address;
-    client_t clients[MAX_CLIENTS]; /* fd -1: free */
+    char path[sizeof(((struct sockaddr_un *)0)->sun_path)]; /* a new configuration keeps it */
+    client_t clients[MAX_CLIENTS];                          /* fd -1: free */
 };
-
-/* Whether another manager answers at the socket. */
-static bool is_in_use(const struct sockaddr_un *address)
-{
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    bool used = fd >= 0 && connect(fd, (const struct sockaddr *)address, sizeof(*address)) == 0;
-
-    if (fd >= 0) {
-        close(fd);
-    }
-    return used;
-}
 
 static int listen_at(mcsm_ctl_t *ctl)
 {
     struct epoll_event event = {.events = EPOLLIN};
-    char directory[sizeof(ctl->address.sun_path)], *slash;
-    mode_t mask;
-    int status;
+    char directory[sizeof(ctl->path)], error[128] = "", *slash;
 
-    strcpy(directory, ctl->address.sun_path);
+    strcpy(directory, ctl->path);
     slash = strrchr(directory, '/');
     if (slash != NULL && slash != directory) {
         *slash = '\0';
         if (mkdir(directory, 0755) < 0 && errno != EEXIST) {
+            mcsm_error("control socket %s: %s: %s", ctl->path, directory, strerror(errno));
             return -errno;
         }
     }
-    if (is_in_use(&ctl->address)) {
-        return -EADDRINUSE;
-    }
-    unlink(ctl->address.sun_path);
-    ctl->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (ctl->listener < 0) {
-        return -errno;
-    }
-    mask = umask(0177); /* no other user can open the socket, not even for a moment */
-    status = bind(ctl->listener, (struct sockaddr *)&ctl->address, sizeof(ctl->address));
-    umask(mask);
-    if (status < 0 || listen(ctl->listener, 8) < 0) {
-        return -errno;
-    }
+    ctl->listener = unix_listen(ctl->path, SOCK_STREAM | SOCK_NONBLOCK, 8, error, sizeof(error));
     event.data.fd = ctl->listener;
-    return epoll_ctl(ctl->daemon->epoll, EPOLL_CTL_ADD, ctl->listener, &event) < 0 ? -errno : 0;
+    if (ctl->listener >= 0 &&
+        epoll_ctl(ctl->daemon->epoll, EPOLL_CTL_ADD, ctl->listener, &event) < 0) {
+        snprintf(error, sizeof(error), "%s", strerror(errno));
+        close(ctl->listener);
+        unlink(ctl->path);
+        ctl->listener = -1;
+    }
+    if (ctl->listener < 0) {
+        mcsm_error("control socket %s: %s", ctl->path, error);
+        return -EIO;
+    }
+    return 0;
 }
 
 int mcsm_ctl_open(mcsm_daemon_t *daemon, mcsm_ctl_t **ctl_p)
@@ -80,19 +67,12 @@ int mcsm_ctl_open(mcsm_daemon_t *daemon, mcsm_ctl_t **ctl_p)
     }
     ctl->daemon = daemon;
     ctl->listener = -1;
-    ctl->address.sun_family = AF_UNIX;
-    strcpy(ctl->address.sun_path, daemon->config->socket);
+    strcpy(ctl->path, daemon->config->socket);
     for (int i = 0; i < MAX_CLIENTS; i++) {
         ctl->clients[i].fd = -1;
     }
     status = listen_at(ctl);
     if (status < 0) {
-        mcsm_error("control socket %s: %s", daemon->config->socket,
-                   status == -EADDRINUSE ? "another manager of this cluster runs here" :
-                                           strerror(-status));
-        if (ctl->listener >= 0) {
-            close(ctl->listener);
-        }
         free(ctl);
         return status;
     }
@@ -119,7 +99,7 @@ void mcsm_ctl_close(mcsm_ctl_t *ctl)
         }
     }
     close(ctl->listener);
-    unlink(ctl->address.sun_path);
+    unlink(ctl->path);
     free(ctl);
 }
 
