@@ -1,5 +1,6 @@
 /* The health of links, on the model: counters, limits, holds, and links that must stay. */
 #include <filesystem>
+#include <fstream>
 #include <unistd.h>
 
 #include "mcsm_test.h"
@@ -362,4 +363,71 @@ TEST_F(Health, NoHostIsEverLost)
         ASSERT_TRUE(all_reached()) << round;
     }
     EXPECT_NE(std::string::npos, events().find("link-held"));
+}
+
+/* The own end of a border link is polled. The link is named, but never held. */
+TEST_F(Health, BorderLinkIsPolledAndKept)
+{
+    mcsm_put_lo(model.nodes[0].ports[8].info, MCSM_PI_STATE_LO, MCSM_STATE_ACTIVE);
+    start("errors = 100\n[border]\n0x100/8 = b 0x900/1 transit\n[neighbour b]\nlids = 200-299\n"
+          "[cluster]\nlid-max = 99\n");
+    ASSERT_NE(nullptr, link(0, 8));
+    EXPECT_STREQ("b", mcsm_health_name(m->health, &link(0, 8)->ends[1]));
+    symbol_errors(0, 8, 200);
+    model_health(m, 10);
+    EXPECT_EQ(200u, mcsm_health_errors(link(0, 8)));
+    EXPECT_EQ(MCSM_LINK_KEPT, state(0, 8));
+    EXPECT_FALSE(link(0, 8)->ends[1].counters.seen);
+    EXPECT_EQ("link-kept ", events());
+    mcsm_put_lo(model.nodes[0].ports[8].info, MCSM_PI_STATE_LO, MCSM_STATE_DOWN);
+    mcsm_sm_sweep(m->sm);
+    model_run(m, 4000);
+    EXPECT_EQ(MCSM_LINK_DOWN, state(0, 8));
+    EXPECT_EQ(1u, mcsm_health_flaps(link(0, 8)));
+}
+
+/* A new process holds the link for the rest of the time, and counts on from there. */
+TEST_F(Health, HoldsOutliveARestart)
+{
+    const std::string keys = "errors = 100\nhold = 600\nhold-max = 3600\n";
+    start(keys);
+    symbol_errors(0, 2, 200);
+    model_health(m, 10);
+    ASSERT_EQ(MCSM_LINK_HELD, state(0, 2));
+    model_manager_free(m);
+    start(keys);
+    EXPECT_EQ(MCSM_LINK_HELD, state(0, 2));
+    EXPECT_EQ(4, hops(0, 1)) << "the way round the ring";
+    EXPECT_EQ(1u, link(0, 2)->holds);
+    uint64_t left = link(0, 2)->held_until - mcsm_now();
+    EXPECT_LE(left, 601000u);
+    EXPECT_GT(left, 500000u);
+    /* The link is needed: the restarted manager must not hold it. */
+    model_manager_free(m);
+    model_unlink(&model, 1, 2);
+    start(keys);
+    EXPECT_EQ(MCSM_LINK_UP, state(0, 2));
+    EXPECT_TRUE(all_reached());
+    /* Released: a restart knows nothing of it. */
+    model_link(&model, 1, 2, 2, 3);
+    mcsm_sm_sweep(m->sm);
+    model_run(m, 4000);
+    symbol_errors(0, 2, 200);
+    model_health(m, 10);
+    ASSERT_EQ(MCSM_LINK_HELD, state(0, 2));
+    ASSERT_EQ(0, mcsm_health_release(m->health, 0x100, 2));
+    model_manager_free(m);
+    start(keys);
+    EXPECT_EQ(MCSM_LINK_UP, state(0, 2));
+}
+
+/* A wrong line of the file costs no other line. */
+TEST_F(Health, WrongLinesOfTheHolds)
+{
+    std::ofstream(std::string(directory) + "/a.holds")
+        << "nonsense\n0x100/2 0x101/3\n0x100/999 0x101/3 99 1\n"
+        << "0x100/2 0x101/3 " << time(nullptr) + 500 << " 3\n";
+    start("");
+    EXPECT_EQ(MCSM_LINK_HELD, state(0, 2));
+    EXPECT_EQ(3u, link(0, 2)->holds);
 }

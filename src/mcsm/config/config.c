@@ -147,3 +147,13 @@ void mcsm_config_free(mcsm_config_t *config)
     free(config->db.entries);
     free(config);
 }
+
+const mcsm_border_t *mcsm_config_border(const mcsm_config_t *config, uint64_t guid, uint8_t port)
+{
+    for (size_t i = 0; i < config->border_count; i++) {
+        if (config->borders[i].guid == guid && config->borders[i].port == port) {
+            return &config->borders[i];
+        }
+    }
+    return NULL;
+}

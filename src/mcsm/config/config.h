@@ -195,6 +195,9 @@ unsigned mcsm_common_lid(const mcsm_lid_db_t *a, mcsm_range_t ra, const mcsm_lid
 bool mcsm_config_allows(const mcsm_config_t *config, const mcsm_border_t *e,
                         const mcsm_border_t *f);
 
+/* The border port of the configuration at this port, or NULL. */
+const mcsm_border_t *mcsm_config_border(const mcsm_config_t *config, uint64_t guid, uint8_t port);
+
 const char *mcsm_engine_name(mcsm_engine_t engine);
 
 static inline bool mcsm_range_has(mcsm_range_t range, unsigned lid)

@@ -244,12 +244,9 @@ static void add_hop(void *arg, const mcsm_port_t *port)
 
 static const char *neighbour_of(const mcsm_config_t *config, const mcsm_port_t *port)
 {
-    for (size_t i = 0; i < config->border_count; i++) {
-        if (config->borders[i].guid == port->node->guid && config->borders[i].port == port->num) {
-            return config->neighbours[config->borders[i].neighbour].name;
-        }
-    }
-    return "another cluster";
+    const mcsm_border_t *border = mcsm_config_border(config, port->node->guid, port->num);
+
+    return border != NULL ? config->neighbours[border->neighbour].name : "another cluster";
 }
 
 static void path(mcsm_daemon_t *daemon, const char *const *arguments, FILE *out)

@@ -52,13 +52,6 @@ static int by_place(const void *a, const void *b)
                                         (int)x->key.port - (int)y->key.port;
 }
 
-static const char *description(const mcsm_daemon_t *daemon, uint64_t guid)
-{
-    const mcsm_node_t *node = mcsm_fabric_find(daemon->sm->fabric, guid);
-
-    return node != NULL ? node->desc : "";
-}
-
 /* Megabytes per second between the last two polls. */
 static void add_rate(json_t *entry, const char *key, const mcsm_daemon_t *daemon, uint64_t words)
 {
@@ -91,8 +84,8 @@ static json_t *entry_of(const mcsm_daemon_t *daemon, const mcsm_link_t *link, ui
                     link->held_until > now ? (link->held_until - now + 999) / 1000 : 0);
     mcsm_add_number(entry, "holds", link->holds);
     mcsm_add_text(entry, "remark", link->kept);
-    mcsm_add_text(entry, "description", description(daemon, a->guid));
-    mcsm_add_text(entry, "peer", description(daemon, b->guid));
+    mcsm_add_text(entry, "description", mcsm_health_name(daemon->health, a));
+    mcsm_add_text(entry, "peer", mcsm_health_name(daemon->health, b));
     return entry;
 }
 

@@ -1,14 +1,18 @@
 #include "health.h"
 
+#include "holds.h"
 #include "reach.h"
 
 #include <errno.h>
 #include <stdlib.h>
+#include <utlist.h>
 
 struct mcsm_health {
     mcsm_mads_t *mads;
     mcsm_sm_t *sm;
     mcsm_link_t *links;
+    mcsm_hold_t *remembered; /* holds of a former process, until the first sweep */
+    bool attached;
     bool polling;
     unsigned held;                         /* links */
     uint64_t next_poll, poll, poll_before; /* when */
@@ -36,6 +40,7 @@ void mcsm_health_free(mcsm_health_t *health)
         HASH_DEL(health->links, link);
         free(link);
     }
+    mcsm_holds_free(&health->remembered);
     free(health);
 }
 
@@ -44,6 +49,10 @@ void mcsm_health_attach(mcsm_health_t *health, mcsm_sm_t *sm)
     health->sm = sm;
     health->polling = false;
     health->next_poll = 0;
+    if (!health->attached) {
+        health->attached = true;
+        mcsm_holds_read(sm->config, mcsm_now(), &health->remembered);
+    }
 }
 
 /* ---- what the commands see ---- */
@@ -151,10 +160,18 @@ static mcsm_port_t *port_of(const mcsm_health_t *health, const mcsm_link_end_t *
     return node != NULL && end->port <= node->nports ? &node->ports[end->port] : NULL;
 }
 
-static const char *name_of(const mcsm_health_t *health, const mcsm_link_end_t *end)
+const char *mcsm_health_name(const mcsm_health_t *health, const mcsm_link_end_t *end)
 {
+    const mcsm_config_t *config = health->sm->config;
     const mcsm_port_t *port = port_of(health, end);
+    const mcsm_border_t *border = NULL;
 
+    if (end->link->border && end == &end->link->ends[1]) {
+        border = mcsm_config_border(config, end->link->key.guid, end->link->key.port);
+    }
+    if (border != NULL) {
+        return config->neighbours[border->neighbour].name;
+    }
     return port != NULL ? port->node->desc : "gone";
 }
 
@@ -164,8 +181,14 @@ static void tell(mcsm_health_t *health, const mcsm_link_t *link, const char *eve
     const mcsm_link_end_t *a = &link->ends[0], *b = &link->ends[1];
 
     mcsm_sm_report(health->sm, event, level, a->guid, a->port,
-                   "link %s (0x%016lx) port %u - %s (0x%016lx) port %u: %s", name_of(health, a),
-                   a->guid, a->port, name_of(health, b), b->guid, b->port, what);
+                   "link %s (0x%016lx) port %u - %s (0x%016lx) port %u: %s",
+                   mcsm_health_name(health, a), a->guid, a->port, mcsm_health_name(health, b),
+                   b->guid, b->port, what);
+}
+
+static void save(const mcsm_health_t *health, uint64_t now)
+{
+    mcsm_holds_write(health->sm->config, health->links, now);
 }
 
 static void release(mcsm_health_t *health, mcsm_link_t *link, const char *event, uint64_t now,
@@ -176,6 +199,7 @@ static void release(mcsm_health_t *health, mcsm_link_t *link, const char *event,
     link->held_until = 0;
     link->good_since = now;
     forget(link);
+    save(health, now);
     tell(health, link, event, MCSM_LOG_INFO, what);
 }
 
@@ -193,11 +217,14 @@ int mcsm_health_release(mcsm_health_t *health, uint64_t guid, uint8_t port)
 }
 
 /* Why the link must stay, or NULL. */
-static const char *reason_to_keep(mcsm_health_t *health, const mcsm_port_t *port, char *text,
-                                  size_t size)
+static const char *reason_to_keep(mcsm_health_t *health, const mcsm_link_t *link,
+                                  const mcsm_port_t *port, char *text, size_t size)
 {
     int lost;
 
+    if (link->border) {
+        return "the other end belongs to another manager";
+    }
     if (!health->sm->config->contract_only_named) {
         return "contract = keep may need this link for routes to other clusters";
     }
@@ -209,26 +236,47 @@ static const char *reason_to_keep(mcsm_health_t *health, const mcsm_port_t *port
     return lost > 0 ? text : NULL;
 }
 
+/* Keeps a link beyond a limit in use, and names it once. False: the link may be held. */
+static bool keep(mcsm_health_t *health, mcsm_link_t *link, const mcsm_port_t *port)
+{
+    char text[80], said[240];
+    const char *reason = reason_to_keep(health, link, port, text, sizeof(text));
+
+    if (reason == NULL) {
+        return false;
+    }
+    snprintf(said, sizeof(said), "%lu errors and %lu flaps in %u s; it stays in use, because: %s",
+             mcsm_health_errors(link), mcsm_health_flaps(link), health->sm->config->health_window,
+             reason);
+    if (link->kept[0] == '\0') {
+        tell(health, link, "link-kept", MCSM_LOG_ERROR, said);
+    }
+    snprintf(link->kept, sizeof(link->kept), "%s", reason);
+    return true;
+}
+
+static void hold_until(mcsm_health_t *health, mcsm_link_t *link, uint64_t until, uint64_t now,
+                       const char *said)
+{
+    if (mcsm_sm_hold(health->sm, link->ends[0].guid, link->ends[0].port, true) < 0) {
+        return;
+    }
+    health->held++;
+    link->holds++;
+    link->held_until = until;
+    forget(link);
+    save(health, now);
+    tell(health, link, "link-held", MCSM_LOG_WARN, said);
+}
+
 static void hold(mcsm_health_t *health, mcsm_link_t *link, uint64_t now)
 {
     const mcsm_config_t *config = health->sm->config;
     mcsm_port_t *port = port_of(health, &link->ends[0]);
     unsigned long seconds = config->health_hold;
-    char text[80], said[240];
-    const char *keep;
+    char said[240];
 
-    if (port == NULL || !mcsm_port_usable(port)) {
-        return;
-    }
-    keep = reason_to_keep(health, port, text, sizeof(text));
-    if (keep != NULL) {
-        snprintf(said, sizeof(said),
-                 "%lu errors and %lu flaps in %u s; it stays in use, because: %s",
-                 mcsm_health_errors(link), mcsm_health_flaps(link), config->health_window, keep);
-        if (link->kept[0] == '\0') {
-            tell(health, link, "link-kept", MCSM_LOG_ERROR, said);
-        }
-        snprintf(link->kept, sizeof(link->kept), "%s", keep);
+    if (port == NULL || (!link->border && !mcsm_port_usable(port)) || keep(health, link, port)) {
         return;
     }
     if (link->good_since != 0 && now - link->good_since >= config->health_hold_max * 1000ULL) {
@@ -238,16 +286,33 @@ static void hold(mcsm_health_t *health, mcsm_link_t *link, uint64_t now)
         seconds *= 2;
     }
     seconds = seconds < config->health_hold_max ? seconds : config->health_hold_max;
-    if (mcsm_sm_hold(health->sm, link->ends[0].guid, link->ends[0].port, true) < 0) {
-        return;
-    }
-    health->held++;
-    link->holds++;
-    link->held_until = now + seconds * 1000;
     snprintf(said, sizeof(said), "%lu errors and %lu flaps in %u s: no route uses it for %lu s",
              mcsm_health_errors(link), mcsm_health_flaps(link), config->health_window, seconds);
-    forget(link);
-    tell(health, link, "link-held", MCSM_LOG_WARN, said);
+    hold_until(health, link, now + seconds * 1000, now, said);
+}
+
+/* Holds the links again that a former process held. */
+static void hold_remembered(mcsm_health_t *health, uint64_t now)
+{
+    const mcsm_hold_t *old;
+    char text[80], said[80];
+
+    LL_FOREACH(health->remembered, old) {
+        mcsm_link_t *link = mcsm_health_find(health, old->ends[0].guid, old->ends[0].port);
+        mcsm_port_t *port = link != NULL ? port_of(health, &link->ends[0]) : NULL;
+
+        if (link == NULL || link->held_until != 0 || old->until <= now || port == NULL ||
+            link->ends[1].guid != old->ends[1].guid || link->ends[1].port != old->ends[1].port ||
+            !mcsm_port_usable(port) ||
+            reason_to_keep(health, link, port, text, sizeof(text)) != NULL) {
+            continue;
+        }
+        link->holds = old->holds - 1; /* hold_until() counts this hold */
+        snprintf(said, sizeof(said), "held before: no route uses it for %lu s",
+                 (old->until - now + 999) / 1000);
+        hold_until(health, link, old->until, now, said);
+    }
+    mcsm_holds_free(&health->remembered);
 }
 
 static void judge(mcsm_health_t *health, mcsm_link_t *link, uint64_t now)
@@ -272,15 +337,14 @@ static bool is_lower(const mcsm_port_t *a, const mcsm_port_t *b)
     return a->node->guid < b->node->guid || (a->node->guid == b->node->guid && a->num < b->num);
 }
 
-static mcsm_link_t *record(mcsm_health_t *health, const mcsm_port_t *port)
+/* The record of the link between two ports. `guids` and `ports` are in the order of the ends. */
+static mcsm_link_t *record(mcsm_health_t *health, const uint64_t guids[2], const uint8_t ports[2])
 {
-    const mcsm_port_t *ports[] = {port, port->peer};
     mcsm_link_t *link;
-    typeof(link->key) key = {port->node->guid, port->num};
+    typeof(link->key) key = {guids[0], ports[0]};
 
     HASH_FIND(hh, health->links, &key, sizeof(key), link);
-    if (link != NULL && link->ends[1].guid == port->peer->node->guid &&
-        link->ends[1].port == port->peer->num) {
+    if (link != NULL && link->ends[1].guid == guids[1] && link->ends[1].port == ports[1]) {
         return link;
     }
     if (link == NULL) {
@@ -297,13 +361,40 @@ static mcsm_link_t *record(mcsm_health_t *health, const mcsm_port_t *port)
     mcsm_mads_reset(health->mads); /* answers on their way may be counters of the former ends */
     health->polling = false;
     for (int i = 0; i < 2; i++) {
-        link->ends[i] =
-            (mcsm_link_end_t){.link = link, .guid = ports[i]->node->guid, .port = ports[i]->num};
+        link->ends[i] = (mcsm_link_end_t){.link = link, .guid = guids[i], .port = ports[i]};
     }
     link->held_until = link->good_since = link->holds = link->total_flaps = 0;
     link->flaps_by_sweep = 0;
     forget(link);
     return link;
+}
+
+static void see_link(mcsm_health_t *health, const mcsm_port_t *port, uint64_t now)
+{
+    const mcsm_border_t *border = NULL;
+    mcsm_link_t *link;
+
+    if (port->state < MCSM_STATE_INIT) {
+        return;
+    }
+    if (port->border) {
+        border = mcsm_config_border(health->sm->config, port->node->guid, port->num);
+    }
+    if (border != NULL) {
+        link = record(health, (uint64_t[]){border->guid, border->peer_guid},
+                      (uint8_t[]){border->port, border->peer_port});
+    } else if (port->peer != NULL && is_lower(port, port->peer) &&
+               port->peer->state >= MCSM_STATE_INIT) {
+        link = record(health, (uint64_t[]){port->node->guid, port->peer->node->guid},
+                      (uint8_t[]){port->num, port->peer->num});
+    } else {
+        return;
+    }
+    if (link != NULL) {
+        link->border = border != NULL;
+        link->up = true;
+        link->seen = now;
+    }
 }
 
 /* The links of the fabric that carry, or could carry, packets. */
@@ -313,18 +404,7 @@ static void see_links(mcsm_health_t *health, uint64_t now)
 
     HASH_ITER(hh, health->sm->fabric->nodes, node, next) {
         for (int p = 1; p <= node->nports; p++) {
-            const mcsm_port_t *port = &node->ports[p];
-            mcsm_link_t *link;
-
-            if (port->peer == NULL || !is_lower(port, port->peer) ||
-                port->state < MCSM_STATE_INIT || port->peer->state < MCSM_STATE_INIT) {
-                continue;
-            }
-            link = record(health, port);
-            if (link != NULL) {
-                link->up = true;
-                link->seen = now;
-            }
+            see_link(health, &node->ports[p], now);
         }
     }
 }
@@ -337,6 +417,7 @@ void mcsm_health_swept(mcsm_health_t *health, uint64_t now)
         return;
     }
     see_links(health, now);
+    hold_remembered(health, now);
     HASH_ITER(hh, health->links, link, next) {
         mcsm_port_t *port = port_of(health, &link->ends[0]);
 
@@ -440,7 +521,7 @@ static void start_poll(mcsm_health_t *health, uint64_t now)
         }
         for (int i = 0; i < 2; i++) {
             memset(link->ends[i].counters.delta, 0, sizeof(link->ends[i].counters.delta));
-            if (link->up) {
+            if (link->up && !(link->border && i == 1)) {
                 request(health, &link->ends[i], MCSM_GET, MCSM_PORT_COUNTERS, 0, take);
             }
         }

@@ -11,7 +11,11 @@
  * Each hold lasts twice as long as the hold before, up to hold-max. A link that was good for
  * hold-max starts with the shortest time again.
  *
- * Only the master polls. The object outlives a new configuration: mcsm_health_attach().
+ * A border link has one end here: this end is polled. The link is never HELD, because the other end
+ * belongs to another manager.
+ *
+ * Only the master polls. The object outlives a new configuration: mcsm_health_attach(). The holds
+ * outlive the process, in STATE-DIR/NAME.holds.
  */
 #ifndef MCSM_HEALTH_H
 #define MCSM_HEALTH_H
@@ -44,6 +48,7 @@ typedef struct mcsm_link {
         uint64_t guid, port;
     } key;
     mcsm_link_end_t ends[2];
+    bool border;             /* ends[1] is in another cluster and has no counters */
     bool up;                 /* at the last sweep */
     uint64_t seen;           /* when it was up last */
     unsigned flaps_by_sweep; /* since the last poll */
@@ -78,6 +83,8 @@ int mcsm_health_release(mcsm_health_t *health, uint64_t guid, uint8_t port);
 
 mcsm_link_t *mcsm_health_links(const mcsm_health_t *health); /* a hash: HASH_ITER */
 mcsm_link_t *mcsm_health_find(const mcsm_health_t *health, uint64_t guid, uint8_t port);
+/* The node of an end; for the far end of a border link, the name of its cluster. */
+const char *mcsm_health_name(const mcsm_health_t *health, const mcsm_link_end_t *end);
 mcsm_link_state_t mcsm_health_state(const mcsm_link_t *link);
 uint64_t mcsm_health_errors(const mcsm_link_t *link); /* in the window */
 uint64_t mcsm_health_flaps(const mcsm_link_t *link);
