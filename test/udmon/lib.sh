@@ -31,13 +31,27 @@ await() {
     return 1
 }
 
+# Ten ports that no other test of this machine uses: the lock of the file belongs to this script and
+# to its children. The kernel gives ports from 32768 on to clients, and udmon_fixture.h uses 30000 and
+# more.
+reserve_ports() {
+    local locks=${TMPDIR:-/tmp}/openglex-test-ports.$UID block
+    mkdir -p "$locks"
+    for ((block = $$ % 2000;; block = (block + 1) % 2000)); do
+        exec {port_lock}>"$locks/$block"
+        ! flock -n "$port_lock" || break
+        exec {port_lock}>&-
+    done
+    port=$((10000 + block * 10))
+}
+
 # A directory with a secret in it, ports, and processes that end with the script.
 begin() {
     top=${abs_top_builddir:-$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)}
     bin=${UDMON_BIN:-$top/src/udmon}
     dir=$(mktemp -d)
     failed=0
-    port=$((10000 + $$ % 2200 * 10)) # below those that the kernel gives to clients: 32768 and more
+    reserve_ports
     declare -gA running=()
     umask 077
     echo "something nobody guesses" >"$dir/secret"

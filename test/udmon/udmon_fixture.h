@@ -54,10 +54,10 @@ class UdmonTest : public testing::TestWithParam<std::string>
     {
         return GetParam() + "://" + host() + ":" + std::to_string(port);
     }
-    // A port that nobody listens on, to come back to; none that the kernel hands out
+    // A port on which no process listens, and the next: the kernel gives no client these ports
     int free_port() const
     {
-        return 20000 + (getpid() % 12000);
+        return 30000 + (getpid() % 1380) * 2;
     }
 };
 
