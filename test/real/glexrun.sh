@@ -154,6 +154,25 @@ test_broken_transport()
         "$(grep -c '^glex: not used: cannot load the transport: .*file too short' <<<"$said")"
 }
 
+# Monitoring's transport is there on request alone. Its options are in UCX's list of all options.
+test_ud_mon()
+{
+    local dir=$work/alone
+    if [ ! -e "$build/src/uct/ib_ud_mon/.libs/libuct_ib_ud_mon.so" ]; then
+        skip "glexrun --ud-mon" "ud_mon is not built in $build"
+        return
+    fi
+    expect "no ud_mon unless asked for" 0 "$("$run_it" ucx_info -cf 2>&1 | grep -c '^UCX_IB_UD_MON_')"
+    expect "--ud-mon" 1 "$("$run_it" --ud-mon ucx_info -cf 2>&1 | grep -c '^UCX_IB_UD_MON_RX_QUEUE_LEN=')"
+    mkdir "$dir"
+    cp "$build/src/uct/glex/.libs/ucx-build" "$dir/"
+    ln -s "$build/src/uct/glex/.libs/libuct_glex.so" "$dir/"
+    expect "--ud-mon with a transport for which there is none" "1 1" "$(
+        GLEX_TRANSPORTS=$dir "$run_it" --ud-mon ucx_info -d >"$work/out" 2>"$work/err"
+        echo "$(grep -c 'Transport: glex' "$work/out") $(grep -c '^glex: ud_mon is not used: ' "$work/err")"
+    )"
+}
+
 # Open MPI refuses a list of variables beside options -x, so each way needs its own.
 test_openmpi()
 {
@@ -216,6 +235,7 @@ test_print_env
 test_check
 test_refusals
 test_broken_transport
+test_ud_mon
 if have mpirun.openmpi; then
     test_openmpi
 else

@@ -1,6 +1,7 @@
 /*
- * A library for LD_PRELOAD that adds the transport glex to the UCX of a program, if the transport
- * was compiled for exactly that UCX. In every other process the library does nothing.
+ * A library for LD_PRELOAD that adds the transport glex, and on request ud_mon, to the UCX of a
+ * program, if the transport was compiled for exactly that UCX. In every other process the library
+ * does nothing.
  *
  * The library depends on libc only. A library that depends on libuct would bring the system's
  * libuct into each process, before the program's own libuct.
@@ -42,11 +43,16 @@ struct choice {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static const void *refused; /* the libuct of the last message: one message for each UCX */
 
+static bool is_yes(const char *name)
+{
+    const char *value = getenv(name);
+
+    return value != NULL && strcmp(value, "y") == 0;
+}
+
 static bool is_required(void)
 {
-    const char *require = getenv("GLEX_REQUIRE");
-
-    return require != NULL && strcmp(require, "y") == 0;
+    return is_yes("GLEX_REQUIRE");
 }
 
 /* The first rank of a job speaks for all, unless glex is required. */
@@ -143,6 +149,25 @@ static bool transport_open(const struct transport *transport, const struct ucx_f
     return true;
 }
 
+/*
+ * Opens monitoring's transport ud_mon, for good. ud_mon lies beside the transport glex for the same
+ * UCX. A program that does not ask for ud_mon must not load the libraries of InfiniBand.
+ */
+static void ud_mon_open(const struct transport *transport)
+{
+    char path[PATH_MAX + sizeof("/libuct_ib_ud_mon.so")];
+    static bool is_tried;
+
+    if (is_tried || !is_yes("GLEX_UD_MON")) {
+        return;
+    }
+    is_tried = true;
+    snprintf(path, sizeof(path), "%s/libuct_ib_ud_mon.so", transport->dir);
+    if (dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE) == NULL && is_speaker()) {
+        fprintf(stderr, "glex: ud_mon is not used: %s\n", dlerror());
+    }
+}
+
 /* Adds the transport to the UCX of a caller. Returns whether it is there. */
 static bool transport_add(const struct preload_object *caller)
 {
@@ -158,6 +183,9 @@ static bool transport_add(const struct preload_object *caller)
     transports_each(choose, &choice);
     if (choice.mismatch == UCX_NUM_LIBRARIES) {
         added = transport_open(&choice.transport, &found);
+        if (added) {
+            ud_mon_open(&choice.transport);
+        }
     } else {
         added = refuse_build(&choice);
     }
