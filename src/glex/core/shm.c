@@ -595,7 +595,7 @@ int glex_shm_post_event(struct glex_endpoint *ep, struct glex_peer *peer,
 static int shm_copy(struct glex_endpoint *ep, struct glex_peer *peer, const struct glex_rmem *rmem,
                     const glex_rdma_req_t *req, char *local)
 {
-    char *remote = rmem->ptr + req->rmt_offset;
+    char *remote;
 
     if (req->len == 0) {
         return GLEX_REQ_DONE;
@@ -603,6 +603,7 @@ static int shm_copy(struct glex_endpoint *ep, struct glex_peer *peer, const stru
     if (rmem->ptr == NULL) {
         return glex_cma_copy(ep, peer, rmem->addr + req->rmt_offset, local, req->len, req->type);
     }
+    remote = rmem->ptr + req->rmt_offset;
     /* An endpoint may put to itself, and the ranges may overlap. */
     if (req->type == GLEX_RDMA_TYPE_PUT) {
         memmove(remote, local, req->len);

@@ -54,7 +54,7 @@ enum { NUMBER_CLASSES = sizeof(number_bits) / sizeof(number_bits[0]) };
 
 static void number_put(struct bits *bits, int64_t number)
 {
-    uint64_t folded = ((uint64_t)number << 1) ^ (uint64_t)(number >> 63), first = 0;
+    uint64_t folded = ((uint64_t)number << 1) ^ -(uint64_t)(number < 0), first = 0;
     unsigned class = 0;
 
     while ((class < NUMBER_CLASSES - 1) &&

@@ -259,7 +259,7 @@ bool bist_run(struct inmd *d, const uint8_t *want, uint32_t us, struct bist_resu
         pthread_mutex_unlock(&d->lock);
         result->rounds = bist_plan(d->topo, r.peer, d->topo->server, want, r.round);
         for (port = 0; port < ports; port++) {
-            if (r.peer[port] != INM_NONE && port < r.peer[port] && r.round[port] != 0) {
+            if (port < r.peer[port] && r.peer[port] != INM_NONE && r.round[port] != 0) {
                 result->links++;
                 result->bridges += r.round[port] == BIST_NEVER;
             }

@@ -137,7 +137,7 @@ void get_topology(struct call *call)
 #undef COLUMN
     fprintf(out, "],\"links\":[");
     for (i = 0, n = 0; i < inm_topo_ports(t); i++) {
-        if (t->peer[i] != INM_NONE && i < t->peer[i]) {
+        if (i < t->peer[i] && t->peer[i] != INM_NONE) {
             fprintf(out, "%s%u,%u", n++ > 0 ? "," : "", i, t->peer[i]);
         }
     }
