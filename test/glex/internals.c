@@ -12,6 +12,7 @@
 #include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 static unsigned lock_queries;
@@ -51,6 +52,25 @@ int prctl(int option, ...)
 unsigned internals_ptracer_calls(void)
 {
     return ptracer_calls;
+}
+
+static void (*store_hook)(void);
+
+/* Likewise */
+ssize_t process_vm_writev(pid_t pid, const struct iovec *local, unsigned long num_local,
+                          const struct iovec *remote, unsigned long num_remote, unsigned long flags)
+{
+    void (*hook)(void) = store_hook;
+
+    if (hook != NULL) {
+        hook();
+    }
+    return syscall(SYS_process_vm_writev, pid, local, num_local, remote, num_remote, flags);
+}
+
+void internals_on_storing(void (*hook)(void))
+{
+    store_hook = hook;
 }
 
 static unsigned interruptions;

@@ -74,6 +74,9 @@ void internals_claim_only(glex_ep_handle_t ep, glex_ep_addr_t peer, int which);
 /** Post an empty message without a wake-up, as if killed after the publication. */
 void internals_post_without_waking(glex_ep_handle_t ep, glex_ep_addr_t peer);
 
+/** Call `hook` before each store into private memory of a process. */
+void internals_on_storing(void (*hook)(void));
+
 /** Whether the endpoint is for several threads. */
 bool internals_has_lock(glex_ep_handle_t ep);
 

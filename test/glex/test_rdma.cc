@@ -578,3 +578,50 @@ TEST(rdma_private, child_of_fork_has_a_cookie_of_its_own)
     EXPECT_EQ(0, status);
     EXPECT_NE(0u, *before);
 }
+
+static pid_t put_child;
+static int put_gate[2];
+
+/* The child goes on with the put when the gate is opened. */
+static void fork_before_the_store()
+{
+    char byte;
+
+    internals_on_storing(nullptr);
+    put_child = fork();
+    if (put_child == 0 && read(put_gate[0], &byte, 1) != 1) {
+        _exit(2);
+    }
+}
+
+/* A signal handler may fork within a put. The child goes on with the put much later, when the memory
+ * holds other data. */
+TEST(rdma_private, a_child_that_continues_a_put_stores_nothing)
+{
+    static char theirs[8192];
+    char mine[sizeof(theirs)];
+    Device dev;
+    Ep a(dev), b(dev);
+    glex_rdma_req_t req =
+        rdma(GLEX_RDMA_TYPE_PUT, b.target(b.reg(theirs, sizeof(theirs))), {}, sizeof(theirs));
+    glex_ret_t ret;
+    int status = -1;
+
+    ASSERT_EQ(0, pipe(put_gate));
+    memset(mine, 1, sizeof(mine));
+    internals_on_storing(fork_before_the_store);
+    ret = glex_ext_rdma_now(a, &req, mine);
+    if (put_child == 0) {
+        _exit(ret == GLEX_SUCCESS);
+    }
+    EXPECT_OK(ret);
+    memset(theirs, 2, sizeof(theirs));
+    EXPECT_EQ(1, write(put_gate[1], "", 1));
+    ASSERT_EQ(put_child, waitpid(put_child, &status, 0));
+    EXPECT_EQ(0, status) << "the child's put must fail, without a signal";
+    for (char byte : theirs) {
+        ASSERT_EQ(2, byte);
+    }
+    close(put_gate[0]);
+    close(put_gate[1]);
+}

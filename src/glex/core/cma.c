@@ -27,7 +27,7 @@ static uint64_t *cma_cookie;
 
 /*
  * Allocates one page for the cookie. The page holds nothing else and is never unmapped, so a peer
- * that writes the cookie back cannot damage other data. A forked child does not inherit the page.
+ * that writes behind the cookie cannot damage other data. A forked child does not inherit the page.
  * Its address is random within 46 bits. Another process has mapped the same address with a
  * probability of 1 in 65,536 for each GiB of its memory.
  */
@@ -138,11 +138,12 @@ static ssize_t cma_call(const struct glex_peer *peer, enum glex_rdma_type type,
  * memory. So each call begins with the cookie, which only the peer's memory holds. One call copies
  * from and to one address space, even if the process ends meanwhile.
  *
- * A get reads the cookie together with the data. A put writes the cookie over itself, then the data.
- * The kernel stops at the first piece that it cannot write, so a process without the page gets no
- * data. Another process may have mapped the address. Reading the cookie first reveals that process,
- * but a second system call takes half as long as copying 16 KB, so only the first put to a peer and
- * every CMA_TRUST-th one read the cookie.
+ * A get reads the cookie together with the data. A put writes our cookie to the second word of the
+ * peer's page, then the data. The kernel stops at the first piece that it cannot read or write, so a
+ * process without the page gets no data. A child of fork() that continues an interrupted put lacks
+ * our page, so the child puts nothing. Another process may have mapped the address. Reading the
+ * cookie first reveals that process, but a second system call takes half as long as copying 16 KB,
+ * so only the first put to a peer and every CMA_TRUST-th one read the cookie.
  *
  * @param [out] moved_p  Bytes moved, at least 1, if DONE is returned.
  */
@@ -164,6 +165,8 @@ static int cma_move(struct glex_endpoint *ep, struct glex_peer *peer, uint64_t a
     }
     if (ret >= (ssize_t)sizeof(cookie) && type == GLEX_RDMA_TYPE_PUT) {
         peer->private_trust = (look ? CMA_TRUST : peer->private_trust) - 1;
+        local[0].iov_base = cma_cookie;
+        remote[0].iov_base = (uint64_t *)(uintptr_t)peer->cookie_addr + 1;
         ret = cma_call(peer, GLEX_RDMA_TYPE_PUT, local, remote, 2);
     }
     if (ret < (ssize_t)sizeof(cookie)) {
