@@ -69,7 +69,9 @@ static void on_state(void *arg, uint8_t state)
 {
     mcsm_daemon_t *daemon = arg;
 
-    (void)state;
+    if (daemon->sa != NULL) {
+        mcsm_sa_state(daemon->sa, state);
+    }
     mcsm_umad_set_sm(daemon->umad, true);
 }
 
@@ -205,7 +207,8 @@ static void reload(mcsm_daemon_t *daemon)
 
 static void dispatch(mcsm_daemon_t *daemon, const mcsm_packet_t *packet)
 {
-    bool sa = packet->mad[MCSM_MAD_CLASS] == MCSM_CLASS_SA;
+    bool state = packet->mad[MCSM_MAD_CLASS] == MCSM_CLASS_STATE;
+    bool sa = packet->mad[MCSM_MAD_CLASS] == MCSM_CLASS_SA || state;
 
     if (packet->mad[MCSM_MAD_CLASS] == MCSM_CLASS_PERF) {
         mcsm_mads_receive(daemon->polls, packet->mad, packet->error);
@@ -214,7 +217,9 @@ static void dispatch(mcsm_daemon_t *daemon, const mcsm_packet_t *packet)
     if (mcsm_mads_receive(sa ? daemon->reports : daemon->smps, packet->mad, packet->error)) {
         return;
     }
-    if (sa) {
+    if (state) {
+        mcsm_sa_state_receive(daemon->sa, &packet->from, packet->mad);
+    } else if (sa) {
         mcsm_sa_receive(daemon->sa, &packet->from, packet->mad, packet->length);
     } else {
         mcsm_sm_receive(daemon->sm, &packet->from, packet->mad);

@@ -87,6 +87,7 @@ static void port_info(model_node_t *node, uint8_t port, bool set, uint8_t *body)
 
     if (set) {
         memcpy(old, info, 64);
+        node->asked_again |= (body[MCSM_PI_SUBNET_TIMEOUT] & MCSM_CLIENT_REREGISTER) != 0;
         memcpy(info, body, 64);
         memcpy(info + MCSM_PI_CAPABILITY, old + MCSM_PI_CAPABILITY, 4);
         info[MCSM_PI_WIDTH_SUPPORTED] = old[MCSM_PI_WIDTH_SUPPORTED];
@@ -297,6 +298,28 @@ static void send_poll(model_manager_t *manager, const mcsm_addr_t *to, const uin
     post(manager, to, answer, sizeof(answer), false);
 }
 
+/* Registrations for a standby, by LID. The sender's LID is that of its host. */
+static void send_state(model_manager_t *sender, const mcsm_addr_t *to, const uint8_t *mad)
+{
+    const model_t *model = sender->model;
+    mcsm_addr_t from = *to;
+
+    from.lid = mcsm_get16(model->nodes[sender->host].ports[1].info, MCSM_PI_LID);
+    sender->state_sent++;
+    for (int host = 0; host < model->count; host++) {
+        if (mcsm_get16(model->nodes[host].ports[1].info, MCSM_PI_LID) == to->lid &&
+            model->managers[host] != NULL && !model->managers[host]->deaf &&
+            !happens(sender->model, model->loss)) {
+            memcpy(sender->state_mad, mad, MCSM_MAD_SIZE);
+            post(model->managers[host], &from, mad, MCSM_MAD_SIZE, false);
+            return;
+        }
+    }
+    if (!(mad[MCSM_MAD_METHOD] & MCSM_RESPONSE)) {
+        post(sender, to, mad, MCSM_MAD_SIZE, true);
+    }
+}
+
 static int send_packet(void *arg, const mcsm_addr_t *to, const uint8_t *mad, size_t length,
                        unsigned timeout)
 {
@@ -314,6 +337,13 @@ static int send_packet(void *arg, const mcsm_addr_t *to, const uint8_t *mad, siz
         manager->answer_length = length;
         manager->answer_to = *to;
         manager->reports_sent += mad[MCSM_MAD_METHOD] == MCSM_REPORT;
+        if ((mad[MCSM_MAD_METHOD] & MCSM_RESPONSE) && mcsm_get16(mad, MCSM_MAD_STATUS) == 0) {
+            manager->confirmed[mcsm_get32(mad, MCSM_MAD_TID + 4) % MODEL_REQUESTS] = true;
+        }
+        return 0;
+    }
+    if (mad[MCSM_MAD_CLASS] == MCSM_CLASS_STATE) {
+        send_state(manager, to, mad);
         return 0;
     }
     if (mad[MCSM_MAD_CLASS] == MCSM_CLASS_PERF) {
@@ -400,6 +430,11 @@ static void event(void *arg, const mcsm_event_t *event)
              sizeof(manager->event_log) - strlen(manager->event_log), "%s ", event->name);
 }
 
+static void new_state(void *arg, uint8_t state)
+{
+    mcsm_sa_state(((model_manager_t *)arg)->sa, state);
+}
+
 model_manager_t *model_manager_new(model_t *model, int host, const char *text)
 {
     model_manager_t *manager = calloc(1, sizeof(*manager));
@@ -408,6 +443,7 @@ model_manager_t *model_manager_new(model_t *model, int host, const char *text)
                                .end_port = end_port,
                                .trap = trap,
                                .members = members,
+                               .state = new_state,
                                .event = event};
     char path[] = "/tmp/mcsm-model-XXXXXX";
     int fd = mkstemp(path);
@@ -466,7 +502,8 @@ void model_manager_free(model_manager_t *manager)
 static void deliver(model_manager_t *manager, const mcsm_addr_t *from, const uint8_t *mad,
                     bool error)
 {
-    bool sa = mad[MCSM_MAD_CLASS] == MCSM_CLASS_SA;
+    bool state = mad[MCSM_MAD_CLASS] == MCSM_CLASS_STATE;
+    bool sa = mad[MCSM_MAD_CLASS] == MCSM_CLASS_SA || state;
 
     if (mad[MCSM_MAD_CLASS] == MCSM_CLASS_PERF) {
         mcsm_mads_receive(manager->polls, mad, error);
@@ -475,7 +512,9 @@ static void deliver(model_manager_t *manager, const mcsm_addr_t *from, const uin
     if (mcsm_mads_receive(sa ? manager->reports : manager->smps, mad, error)) {
         return;
     }
-    if (sa) {
+    if (state) {
+        mcsm_sa_state_receive(manager->sa, from, mad);
+    } else if (sa) {
         mcsm_sa_receive(manager->sa, from, mad, MCSM_MAD_SIZE);
     } else {
         mcsm_sm_receive(manager->sm, from, mad);

@@ -19,7 +19,8 @@ enum {
     MODEL_NODES = 64,
     MODEL_LIDS = 1024,
     MODEL_MLIDS = 256,
-    MODEL_PKEYS = 128
+    MODEL_PKEYS = 128,
+    MODEL_REQUESTS = 4096
 };
 
 typedef struct model_node {
@@ -39,6 +40,7 @@ typedef struct model_node {
     uint16_t mft[MODEL_MLIDS];
     uint64_t smps;       /* that it received */
     uint64_t violations; /* of these, SMPs with a wrong M_Key */
+    bool asked_again;    /* ClientReregister was set */
 } model_node_t;
 
 typedef struct model_packet {
@@ -73,6 +75,9 @@ typedef struct model_manager {
     uint8_t *answer; /* the last packet of class SA that it sent */
     size_t answer_length;
     mcsm_addr_t answer_to;
+    bool confirmed[MODEL_REQUESTS];   /* by transaction ID: it was answered without an error */
+    unsigned state_sent;              /* MADs to standbys, and answers to a master */
+    uint8_t state_mad[MCSM_MAD_SIZE]; /* the last of them that was delivered */
     unsigned reports_sent, repressed;
     uint8_t sm_info[MCSM_MAD_SIZE]; /* its last answer to SMInfo */
     uint8_t order[MCSM_MAD_SIZE];   /* its last Set of SMInfo */

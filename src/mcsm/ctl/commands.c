@@ -84,6 +84,7 @@ static void status(mcsm_daemon_t *daemon, const char *const *arguments, FILE *ou
     mcsm_add_number(json, "sa_requests", sa->requests);
     mcsm_add_number(json, "groups", sa->groups);
     mcsm_add_number(json, "members", sa->members);
+    mcsm_add_number(json, "standbys", sa->standbys);
     mcsm_add_number(json, "uptime", time(NULL) - daemon->started);
     mcsm_send_json(out, json);
 }

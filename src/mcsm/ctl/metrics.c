@@ -140,6 +140,7 @@ void mcsm_metrics(const mcsm_daemon_t *daemon, FILE *out)
     GAUGE("multicast_members", "Members of multicast groups.", sa->members);
     GAUGE("services", "Service records.", sa->services);
     GAUGE("subscriptions", "Subscriptions to notices.", sa->subscriptions);
+    GAUGE("standbys", "Standby managers that have all registrations.", sa->standbys);
     GAUGE("held_links", "Links that health has taken out of routing.",
           mcsm_health_held(daemon->health));
     COUNTER("counter_polls", "Polls of the counters of all ports.",

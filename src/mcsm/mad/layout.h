@@ -12,6 +12,7 @@ enum {
     MCSM_CLASS_SMP_LID = 0x01,
     MCSM_CLASS_SA = 0x03,
     MCSM_CLASS_PERF = 0x04,
+    MCSM_CLASS_STATE = 0x0f, /* vendor specific: registrations for standby managers */
     MCSM_CLASS_SMP_DIRECT = 0x81,
 
     /* Methods. */

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 enum {
-    AGENTS = 4,
+    AGENTS = 5,
     LONGEST = 8192,    /* a request by RMPP beyond this is refused */
     QUEUE_MAX = 65536, /* packets that wait for the main thread; further packets are dropped */
     WAKE = 200,        /* milliseconds after which the thread looks whether it shall end */
@@ -24,7 +24,7 @@ enum {
 };
 
 static const uint8_t classes[AGENTS] = {MCSM_CLASS_SMP_DIRECT, MCSM_CLASS_SMP_LID, MCSM_CLASS_SA,
-                                        MCSM_CLASS_PERF};
+                                        MCSM_CLASS_PERF, MCSM_CLASS_STATE};
 
 struct mcsm_umad {
     int port, fd, issm;

@@ -1,5 +1,5 @@
 /* Multicast groups: MCMemberRecord. */
-#include "inside.h"
+#include "standby.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -80,10 +80,32 @@ static mcsm_group_t *add_group(mcsm_sa_t *sa, const uint8_t *record)
     return group;
 }
 
+static void send_group(mcsm_sa_t *sa, struct mcsm_standby *to, const mcsm_group_t *group, bool gone)
+{
+    uint8_t payload[MCSM_STATE_PAYLOAD] = {0};
+
+    memcpy(payload, group->record, MC_SIZE);
+    mcsm_standbys_send(sa, to, MCSM_STATE_GROUP, gone, payload);
+}
+
+static void send_member(mcsm_sa_t *sa, struct mcsm_standby *to, const mcsm_group_t *group,
+                        const mcsm_member_t *member, bool gone)
+{
+    uint8_t payload[MCSM_STATE_PAYLOAD] = {0};
+
+    memcpy(payload, group->mgid, 16);
+    mcsm_put64(payload, 16, member->port_guid);
+    memcpy(payload + 24, member->gid, 16);
+    payload[40] = member->state;
+    payload[41] = member->proxy;
+    mcsm_standbys_send(sa, to, MCSM_STATE_MEMBER, gone, payload);
+}
+
 static void remove_group(mcsm_sa_t *sa, mcsm_group_t *group)
 {
     mcsm_group_t **at = alike(sa, group->mlid);
 
+    send_group(sa, NULL, group, true);
     while (*at != group) {
         at = &(*at)->next_alike;
     }
@@ -133,18 +155,33 @@ static void add_broadcast(mcsm_sa_t *sa, const mcsm_partition_t *partition)
     }
 }
 
+static void add_permanent(mcsm_sa_t *sa)
+{
+    for (size_t i = 0; i < sa->sm->config->partition_count; i++) {
+        if (sa->sm->config->partitions[i].ipoib) {
+            add_broadcast(sa, &sa->sm->config->partitions[i]);
+        }
+    }
+}
+
 int mcsm_groups_start(mcsm_sa_t *sa)
 {
     sa->by_mlid = calloc(sa->sm->config->mlids, sizeof(*sa->by_mlid));
     if (sa->by_mlid == NULL) {
         return -ENOMEM;
     }
-    for (size_t i = 0; i < sa->sm->config->partition_count; i++) {
-        if (sa->sm->config->partitions[i].ipoib) {
-            add_broadcast(sa, &sa->sm->config->partitions[i]);
-        }
-    }
+    add_permanent(sa);
     return 0;
+}
+
+void mcsm_groups_clear(mcsm_sa_t *sa)
+{
+    mcsm_group_t *group, *next;
+
+    HASH_ITER(hh, sa->groups, group, next) {
+        remove_group(sa, group);
+    }
+    add_permanent(sa);
 }
 
 void mcsm_sa_members(mcsm_sa_t *sa, uint16_t mlid, void (*leaf)(void *, uint64_t, bool),
@@ -251,6 +288,7 @@ static mcsm_group_t *create(mcsm_query_t *query, const uint8_t *wanted, const mc
     if (group == NULL) {
         query->status = MCSM_SA_NO_RESOURCES;
     } else {
+        send_group(query->sa, NULL, group, false);
         mcsm_sa_gid_notice(query->sa, 66, group->mgid);
     }
     return group;
@@ -353,6 +391,7 @@ static void join(mcsm_query_t *query)
         mcsm_sm_multicast(query->sa->sm);
     }
     (*at)->state |= state;
+    send_member(query->sa, NULL, group, *at, false);
     query->sa->stats.joins++;
     fill(query->sa->sm->config, group, *at, record);
     mcsm_answer_add(query, record);
@@ -397,6 +436,7 @@ static void leave(mcsm_query_t *query)
     mcsm_answer_add(query, record);
     query->sa->stats.leaves++;
     mcsm_sm_multicast(query->sa->sm);
+    send_member(query->sa, NULL, group, member, member->state == 0);
     if (member->state == 0) {
         *at = member->next;
         free(member);
@@ -415,11 +455,83 @@ void mcsm_groups_drop(mcsm_sa_t *sa, uint64_t port_guid)
         if (member == NULL) {
             continue;
         }
+        send_member(sa, NULL, group, member, true);
         *at = member->next;
         free(member);
         sa->stats.members--;
         mcsm_sm_multicast(sa->sm);
         drop_if_empty(sa, group);
+    }
+}
+
+void mcsm_groups_prune(mcsm_sa_t *sa)
+{
+    mcsm_group_t *group, *next;
+
+    HASH_ITER(hh, sa->groups, group, next) {
+        mcsm_member_t **at = &group->members;
+
+        while (*at != NULL) {
+            mcsm_member_t *member = *at;
+
+            if (mcsm_fabric_find_port(sa->sm->fabric, member->port_guid) != NULL) {
+                at = &member->next;
+                continue;
+            }
+            send_member(sa, NULL, group, member, true);
+            *at = member->next;
+            free(member);
+            sa->stats.members--;
+            mcsm_sm_multicast(sa->sm);
+        }
+        drop_if_empty(sa, group);
+    }
+}
+
+/* ---- records of standby managers ---- */
+
+void mcsm_groups_send(mcsm_sa_t *sa, struct mcsm_standby *to)
+{
+    for (const mcsm_group_t *group = sa->groups; group != NULL; group = group->hh.next) {
+        send_group(sa, to, group, false);
+        for (const mcsm_member_t *member = group->members; member != NULL; member = member->next) {
+            send_member(sa, to, group, member, false);
+        }
+    }
+}
+
+void mcsm_group_take(mcsm_sa_t *sa, bool gone, const uint8_t *payload)
+{
+    mcsm_group_t *group = find(sa, payload);
+
+    if (gone && group != NULL && !group->permanent) {
+        remove_group(sa, group);
+    } else if (!gone && group == NULL) {
+        add_group(sa, payload);
+    }
+}
+
+void mcsm_member_take(mcsm_sa_t *sa, bool gone, const uint8_t *payload)
+{
+    mcsm_group_t *group = find(sa, payload);
+    mcsm_member_t **at = group != NULL ? find_member(group, mcsm_get64(payload, 16)) : NULL;
+    mcsm_member_t *member = at != NULL ? *at : NULL;
+
+    if (group == NULL) {
+        return;
+    }
+    if (gone && member != NULL) {
+        *at = member->next;
+        free(member);
+        sa->stats.members--;
+    } else if (!gone && member == NULL && (member = *at = calloc(1, sizeof(*member))) != NULL) {
+        member->port_guid = mcsm_get64(payload, 16);
+        sa->stats.members++;
+    }
+    if (!gone && member != NULL) {
+        memcpy(member->gid, payload + 24, 16);
+        member->state = payload[40];
+        member->proxy = payload[41];
     }
 }
 

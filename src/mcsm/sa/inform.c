@@ -1,5 +1,5 @@
 /* InformInfo: subscriptions to traps; and Reports to the subscribers. */
-#include "inside.h"
+#include "standby.h"
 
 #include <stdlib.h>
 
@@ -23,6 +23,20 @@ enum {
 static const mcsm_component_t parts[] = {
     {0, 128}, {128, 16}, {144, 48}, {192, 128}, {320, 16}, {336, 16}, {352, 16}, {368, 8},
     {376, 8}, {384, 16}, {400, 16}, {416, 24},  {440, 3},  {443, 5},  {448, 8},  {456, 24}};
+
+static void send_record(mcsm_sa_t *sa, struct mcsm_standby *to,
+                        const mcsm_subscription_t *subscription, bool gone)
+{
+    uint8_t payload[MCSM_STATE_PAYLOAD] = {0};
+
+    memcpy(payload, subscription->record, II_SIZE);
+    mcsm_put64(payload, 36, subscription->owner);
+    mcsm_put16(payload, 44, subscription->to.lid);
+    mcsm_put32(payload, 46, subscription->to.qpn);
+    mcsm_put32(payload, 50, subscription->to.qkey);
+    payload[54] = subscription->to.sl;
+    mcsm_standbys_send(sa, to, MCSM_STATE_SUBSCRIPTION, gone, payload);
+}
 
 /* Two requests are about the same subscription if they differ only in Subscribe and in the time of
  * response. */
@@ -50,6 +64,7 @@ static void subscribe(mcsm_query_t *query, mcsm_subscription_t **at)
     memcpy(subscription->record, query->data, II_SIZE);
     subscription->owner = query->client->guid;
     subscription->to = *query->from;
+    send_record(query->sa, NULL, subscription, false);
 }
 
 void mcsm_sa_inform(mcsm_query_t *query)
@@ -83,6 +98,7 @@ void mcsm_sa_inform(mcsm_query_t *query)
         subscribe(query, at);
     } else if (*at != NULL) {
         found = *at;
+        send_record(query->sa, NULL, found, true);
         *at = found->next;
         free(found);
         query->sa->stats.subscriptions--;
@@ -105,9 +121,66 @@ void mcsm_subscriptions_drop(mcsm_sa_t *sa, uint64_t port_guid)
             at = &subscription->next;
             continue;
         }
+        send_record(sa, NULL, subscription, true);
         *at = subscription->next;
         free(subscription);
         sa->stats.subscriptions--;
+    }
+}
+
+void mcsm_subscriptions_prune(mcsm_sa_t *sa)
+{
+    const mcsm_subscription_t *subscription = sa->subscriptions, *next;
+
+    for (; subscription != NULL; subscription = next) {
+        next = subscription->next;
+        if (mcsm_fabric_find_port(sa->sm->fabric, subscription->owner) == NULL) {
+            /* Drops all of this owner, so the list is read from its beginning again. */
+            mcsm_subscriptions_drop(sa, subscription->owner);
+            next = sa->subscriptions;
+        }
+    }
+}
+
+/* ---- records of standby managers ---- */
+
+void mcsm_subscriptions_send(mcsm_sa_t *sa, struct mcsm_standby *to)
+{
+    for (const mcsm_subscription_t *subscription = sa->subscriptions; subscription != NULL;
+         subscription = subscription->next) {
+        send_record(sa, to, subscription, false);
+    }
+}
+
+/* A subscription is the same if its request and its owner are the same. */
+void mcsm_subscription_take(mcsm_sa_t *sa, bool gone, const uint8_t *payload)
+{
+    mcsm_subscription_t **at = &sa->subscriptions, *subscription;
+
+    while (*at != NULL && (memcmp((*at)->record, payload, II_SIZE) != 0 ||
+                           (*at)->owner != mcsm_get64(payload, 36))) {
+        at = &(*at)->next;
+    }
+    subscription = *at;
+    if (gone) {
+        if (subscription != NULL) {
+            *at = subscription->next;
+            free(subscription);
+            sa->stats.subscriptions--;
+        }
+        return;
+    }
+    if (subscription == NULL && (subscription = *at = calloc(1, sizeof(*subscription))) != NULL) {
+        sa->stats.subscriptions++;
+    }
+    if (subscription != NULL) {
+        memcpy(subscription->record, payload, II_SIZE);
+        subscription->owner = mcsm_get64(payload, 36);
+        subscription->to = (mcsm_addr_t){.lid = mcsm_get16(payload, 44),
+                                         .qpn = mcsm_get32(payload, 46),
+                                         .qkey = mcsm_get32(payload, 50),
+                                         .sl = payload[54],
+                                         .agent = MCSM_CLASS_SA};
     }
 }
 

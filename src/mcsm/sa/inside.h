@@ -93,8 +93,10 @@ struct mcsm_sa {
     mcsm_group_t **by_mlid; /* the first group of each MLID */
     mcsm_service_t *services;
     mcsm_subscription_t *subscriptions;
+    struct mcsm_standbys *standbys;
     uint64_t next_expiry;
     bool announced;
+    bool inherited; /* from a former master: owners may be gone */
     mcsm_sa_counters_t stats;
 };
 
@@ -141,6 +143,10 @@ void mcsm_sa_inform(mcsm_query_t *query);
 /* Makes the groups of partitions (-ENOMEM); removes members that are gone. */
 int mcsm_groups_start(mcsm_sa_t *sa);
 void mcsm_groups_drop(mcsm_sa_t *sa, uint64_t port_guid);
+/* Remove the registrations of ports that the fabric does not have. */
+void mcsm_groups_prune(mcsm_sa_t *sa);
+void mcsm_services_prune(mcsm_sa_t *sa);
+void mcsm_subscriptions_prune(mcsm_sa_t *sa);
 void mcsm_groups_free(mcsm_sa_t *sa);
 void mcsm_services_drop(mcsm_sa_t *sa, uint64_t port_guid, uint64_t now);
 void mcsm_services_free(mcsm_sa_t *sa);

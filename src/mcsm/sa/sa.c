@@ -1,5 +1,5 @@
 /* Requests come in, answers go out. */
-#include "inside.h"
+#include "standby.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -28,7 +28,7 @@ mcsm_sa_t *mcsm_sa_new(mcsm_sm_t *sm, mcsm_mads_t *reports)
     }
     sa->sm = sm;
     sa->reports = reports;
-    if (mcsm_groups_start(sa) < 0) {
+    if (mcsm_groups_start(sa) < 0 || (sa->standbys = mcsm_standbys_new()) == NULL) {
         mcsm_sa_free(sa);
         return NULL;
     }
@@ -40,6 +40,8 @@ void mcsm_sa_free(mcsm_sa_t *sa)
     if (sa == NULL) {
         return;
     }
+    mcsm_standbys_free(sa->standbys);
+    sa->standbys = NULL;
     mcsm_groups_free(sa);
     mcsm_services_free(sa);
     mcsm_subscriptions_free(sa);
@@ -185,7 +187,12 @@ static void send_answer(mcsm_query_t *query)
     } else if (query->status != 0) {
         query->sa->stats.refused++;
     }
-    mcsm_mad_send(query->sa->reports, query->from, answer, table ? MCSM_SA_DATA + bytes : length);
+    length = table ? MCSM_SA_DATA + bytes : length;
+    if (query->method == MCSM_SET || query->method == MCSM_DELETE) {
+        mcsm_standbys_answer(query->sa, query->from, answer, length);
+    } else {
+        mcsm_mad_send(query->sa->reports, query->from, answer, length);
+    }
     free(answer);
 }
 
@@ -272,12 +279,19 @@ void mcsm_sa_run(mcsm_sa_t *sa, uint64_t now)
     }
     sa->next_expiry = now + 1000;
     mcsm_services_drop(sa, 0, now);
+    mcsm_standbys_run(sa);
 }
 
 /* Subscribers hear of ports that come and go after the first sweep only. */
 void mcsm_sa_swept(mcsm_sa_t *sa)
 {
     sa->announced = true;
+    if (sa->inherited && sa->sm->election.state == MCSM_SM_MASTER_STATE) {
+        sa->inherited = false;
+        mcsm_groups_prune(sa);
+        mcsm_services_prune(sa);
+        mcsm_subscriptions_prune(sa);
+    }
 }
 
 void mcsm_sa_end_port(mcsm_sa_t *sa, uint64_t port_guid, bool there)

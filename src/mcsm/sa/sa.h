@@ -12,6 +12,7 @@ typedef struct mcsm_sa mcsm_sa_t;
 typedef struct mcsm_sa_counters {
     uint64_t requests, refused, reports, joins, leaves;
     unsigned groups, members, services, subscriptions;
+    unsigned standbys; /* that have all registrations */
 } mcsm_sa_counters_t;
 
 mcsm_sa_t *mcsm_sa_new(mcsm_sm_t *sm, mcsm_mads_t *reports);
@@ -19,6 +20,12 @@ void mcsm_sa_free(mcsm_sa_t *sa);
 
 /* A request of class SA; `length` bytes are there, at least 256. */
 void mcsm_sa_receive(mcsm_sa_t *sa, const mcsm_addr_t *from, const uint8_t *mad, size_t length);
+
+/* A MAD of class MCSM_CLASS_STATE from another manager, see sa/standby.h. */
+void mcsm_sa_state_receive(mcsm_sa_t *sa, const mcsm_addr_t *from, const uint8_t *mad);
+
+/* The manager has a new state. */
+void mcsm_sa_state(mcsm_sa_t *sa, uint8_t state);
 
 /* Leases run out. */
 void mcsm_sa_run(mcsm_sa_t *sa, uint64_t now);

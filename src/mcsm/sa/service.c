@@ -1,5 +1,5 @@
 /* ServiceRecord: services that hosts offer, by name or number, with a lease. */
-#include "inside.h"
+#include "standby.h"
 
 #include <stdlib.h>
 
@@ -24,9 +24,26 @@ static mcsm_service_t **find(mcsm_sa_t *sa, const uint8_t *record)
     return at;
 }
 
+static void send_record(mcsm_sa_t *sa, struct mcsm_standby *to, const mcsm_service_t *service,
+                        bool gone)
+{
+    uint8_t payload[MCSM_STATE_PAYLOAD] = {0};
+    uint64_t now = mcsm_now(), left = service->expires;
+
+    if (left != 0) {
+        left = left > now ? left - now : 1;
+    }
+    mcsm_put64(payload, 0, service->owner);
+    mcsm_put64(payload, 8, left);
+    memcpy(payload + 16, service->record, SR_SIZE);
+    mcsm_standbys_send(sa, to, MCSM_STATE_SERVICE, gone, payload);
+}
+
 static void forget(mcsm_sa_t *sa, mcsm_service_t **at)
 {
     mcsm_service_t *service = *at;
+
+    send_record(sa, NULL, service, true);
 
     *at = service->next;
     free(service);
@@ -64,6 +81,7 @@ static void set(mcsm_query_t *query)
         mcsm_put32(service->record, SR_LEASE, lease = FOREVER);
     }
     service->expires = lease == (uint32_t)FOREVER ? 0 : mcsm_now() + lease * 1000ULL + 1;
+    send_record(query->sa, NULL, service, false);
     mcsm_answer_add(query, service->record);
 }
 
@@ -122,6 +140,49 @@ void mcsm_services_drop(mcsm_sa_t *sa, uint64_t port_guid, uint64_t now)
         } else {
             at = &(*at)->next;
         }
+    }
+}
+
+void mcsm_services_prune(mcsm_sa_t *sa)
+{
+    mcsm_service_t **at = &sa->services;
+
+    while (*at != NULL) {
+        if (mcsm_fabric_find_port(sa->sm->fabric, (*at)->owner) == NULL) {
+            forget(sa, at);
+        } else {
+            at = &(*at)->next;
+        }
+    }
+}
+
+/* ---- records of standby managers ---- */
+
+void mcsm_services_send(mcsm_sa_t *sa, struct mcsm_standby *to)
+{
+    for (const mcsm_service_t *service = sa->services; service != NULL; service = service->next) {
+        send_record(sa, to, service, false);
+    }
+}
+
+void mcsm_service_take(mcsm_sa_t *sa, bool gone, const uint8_t *payload)
+{
+    mcsm_service_t **at = find(sa, payload + 16), *service = *at;
+    uint64_t left = mcsm_get64(payload, 8);
+
+    if (gone) {
+        if (service != NULL) {
+            forget(sa, at);
+        }
+        return;
+    }
+    if (service == NULL && (service = *at = calloc(1, sizeof(*service))) != NULL) {
+        sa->stats.services++;
+    }
+    if (service != NULL) {
+        memcpy(service->record, payload + 16, SR_SIZE);
+        service->owner = mcsm_get64(payload, 0);
+        service->expires = left != 0 ? mcsm_now() + left : 0;
     }
 }
 

@@ -302,6 +302,7 @@ bool mcsm_election_may_be_master(mcsm_sm_t *sm)
         }
     }
     if (best == NULL) {
+        sm->election.handing_over = false;
         return true;
     }
     sm->election.master_guid = best->guid;
@@ -337,6 +338,9 @@ static void polled(void *arg, void *arg2, const uint8_t *mad, unsigned status)
         alive = (state == MCSM_SM_MASTER_STATE || state == MCSM_SM_DISCOVERING_STATE) &&
                 act != election->master_act;
         election->master_act = act;
+    }
+    if (alive) {
+        election->master_alive = mcsm_now();
     }
     election->poll_failures = alive ? 0 : election->poll_failures + 1;
     if (election->poll_failures < 2) {

@@ -49,6 +49,7 @@ typedef struct mcsm_election {
     bool disputed; /* a foreign manager is a master on our ports */
     uint64_t master_guid;
     uint32_t master_act;
+    uint64_t master_alive; /* when the master answered a poll last */
     unsigned poll_failures;
 } mcsm_election_t;
 

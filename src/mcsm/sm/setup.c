@@ -63,7 +63,7 @@ static void leave_states(uint8_t *info)
 static bool plan_end_port(mcsm_sm_t *sm, const mcsm_port_t *port, uint8_t *info)
 {
     const mcsm_config_t *config = sm->config;
-    uint16_t sm_lid = sm->next->own_port->lid;
+    uint16_t sm_lid = sm->next->own_port->lid, old_sm = mcsm_get16(port->info, MCSM_PI_SM_LID);
     uint8_t timeout = info[MCSM_PI_SUBNET_TIMEOUT] & 0x60, lmc = info[MCSM_PI_LMC] & 0x38;
 
     mcsm_put64(info, MCSM_PI_MKEY, config->m_key);
@@ -74,10 +74,11 @@ static bool plan_end_port(mcsm_sm_t *sm, const mcsm_port_t *port, uint8_t *info)
     info[MCSM_PI_LMC] = lmc | (config->m_key != 0 ? config->m_key_bits << 6 : 0) |
                         (port->node->sw ? 0 : config->lmc);
     info[MCSM_PI_SUBNET_TIMEOUT] = timeout | config->subnet_timeout;
-    /* A port that had no master or another master has lost its groups and services. */
-    if (!port->node->sw &&
-        (sm->sweep.reregister || mcsm_get16(port->info, MCSM_PI_SM_LID) != sm_lid ||
-         mcsm_get16(port->info, MCSM_PI_LID) != port->lid)) {
+    /* A port that had no master or another master has lost its groups and services, unless the
+     * other master has sent them to this manager. */
+    if (!port->node->sw && (((sm->sweep.reregister || old_sm != sm_lid) &&
+                             (old_sm == 0 || old_sm != sm->sweep.former_master)) ||
+                            mcsm_get16(port->info, MCSM_PI_LID) != port->lid)) {
         info[MCSM_PI_SUBNET_TIMEOUT] |= MCSM_CLIENT_REREGISTER;
         return true;
     }

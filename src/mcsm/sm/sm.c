@@ -174,6 +174,11 @@ static void replace_fabric(mcsm_sm_t *sm)
 {
     mcsm_fabric_t *old = sm->fabric;
 
+    if (sm->election.handing_over) { /* no LIDs were assigned, and clients still ask this manager */
+        mcsm_fabric_free(sm->next);
+        sm->next = NULL;
+        return;
+    }
     sm->fabric = sm->next;
     sm->next = NULL;
     if (sm->election.state == MCSM_SM_MASTER_STATE) {
@@ -193,6 +198,7 @@ static void end_sweep(mcsm_sm_t *sm, uint64_t now)
     if (sm->election.state == MCSM_SM_MASTER_STATE) {
         mcsm_lids_save(sm->lids);
         sm->sweep.reregister = false;
+        sm->sweep.former_master = 0; /* a port that appears later must register again */
         mcsm_info("SUBNET UP: cluster %s, %d switches, %d other nodes, %d links, %u ms%s",
                   sm->config->name, sm->fabric->switch_count, sm->fabric->ca_count,
                   sm->fabric->link_count, sm->stats.sweep_ms,

@@ -88,6 +88,7 @@ typedef struct mcsm_sweep {
     bool reregister;   /* clients must register again: this manager has just become the master */
     bool distrust;     /* another manager may have written the tables: write all of them */
     unsigned failures; /* sweeps in a row that were incomplete */
+    uint16_t former_master; /* LID of the master whose registrations are known here; 0: none */
     uint64_t started, next_light, next_poll, retry_at;
 } mcsm_sweep_t;
 

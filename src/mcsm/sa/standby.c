@@ -1,0 +1,477 @@
+#include "standby.h"
+
+#include "sm/proof.h"
+
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <stdlib.h>
+#include <utlist.h>
+
+enum {
+    HELLO = 0x10, /* attributes */
+    RECORD = 0x11,
+    DATA = 32,  /* offset of the data in the MAD; the other offsets count from there */
+    NUMBER = 0, /* of the record, or the challenge of a HELLO and of its answer */
+    KIND = 8,
+    GONE = 9,
+    PROOF = 16, /* of the data that the kind uses, with zeros at this place */
+    PAYLOAD = PROOF + MCSM_PROOF_SIZE,
+    DATA_SIZE = PAYLOAD + MCSM_STATE_PAYLOAD,
+    LAG = 5000 /* milliseconds that SMInfo may be newer than the last record */
+};
+
+/* A record in the queue of a standby. The first record of the queue is on its way. */
+typedef struct record {
+    struct record *prev, *next;
+    uint64_t change; /* number of the change, among all changes of the master */
+    uint8_t kind, gone;
+    uint8_t payload[MCSM_STATE_PAYLOAD];
+} record_t;
+
+typedef struct mcsm_standby {
+    struct mcsm_standby *next;
+    uint64_t guid, asked, challenge, number;
+    mcsm_addr_t to;
+    record_t *queue;
+    bool live;   /* the standby has all registrations that are older than its queue */
+    bool ending; /* it is freed with the answer to its request in flight */
+} mcsm_standby_t;
+
+/* An answer to a host that waits for the standbys. */
+typedef struct answer {
+    struct answer *prev, *next;
+    uint64_t change;
+    mcsm_addr_t to;
+    size_t length;
+    uint8_t mad[];
+} answer_t;
+
+struct mcsm_standbys {
+    /* As the master. */
+    mcsm_standby_t *list;
+    answer_t *answers; /* oldest first */
+    uint64_t changes;
+    /* As a standby. */
+    uint64_t offered, session, taken; /* challenges of ours, and the last record's number */
+    uint64_t heard;                   /* when the last record came */
+    uint16_t master_lid;
+    bool complete; /* all registrations of the master have come */
+};
+
+mcsm_standbys_t *mcsm_standbys_new(void)
+{
+    return calloc(1, sizeof(mcsm_standbys_t));
+}
+
+static void free_queue(mcsm_standby_t *standby)
+{
+    record_t *record, *next;
+
+    DL_FOREACH_SAFE(standby->queue, record, next) {
+        free(record);
+    }
+    standby->queue = NULL;
+}
+
+void mcsm_standbys_free(mcsm_standbys_t *standbys)
+{
+    mcsm_standby_t *standby, *next;
+    answer_t *answer, *after;
+
+    if (standbys == NULL) {
+        return;
+    }
+    LL_FOREACH_SAFE(standbys->list, standby, next) {
+        free_queue(standby);
+        free(standby);
+    }
+    DL_FOREACH_SAFE(standbys->answers, answer, after) {
+        free(answer);
+    }
+    free(standbys);
+}
+
+/* ---- proofs ---- */
+
+/* How many bytes of its payload a kind uses. The others are not proven: ibsim does not carry the
+ * last bytes of a MAD. */
+static size_t used(uint8_t kind)
+{
+    static const uint8_t sizes[MCSM_STATE_KINDS] = {[MCSM_STATE_GROUP] = 52,
+                                                    [MCSM_STATE_MEMBER] = 42,
+                                                    [MCSM_STATE_SERVICE] = MCSM_STATE_PAYLOAD,
+                                                    [MCSM_STATE_SUBSCRIPTION] = 55};
+
+    return kind < MCSM_STATE_KINDS ? sizes[kind] : 0;
+}
+
+static void prove(uint64_t key, mcsm_role_t role, uint64_t challenge, const uint8_t *data,
+                  uint8_t proof[MCSM_PROOF_SIZE])
+{
+    uint8_t secret[8], text[16 + DATA_SIZE] = "registr", mac[EVP_MAX_MD_SIZE];
+
+    mcsm_put64(secret, 0, key);
+    text[7] = role;
+    mcsm_put64(text, 8, challenge);
+    memcpy(text + 16, data, PAYLOAD + used(data[KIND]));
+    memset(text + 16 + PROOF, 0, MCSM_PROOF_SIZE);
+    if (HMAC(EVP_sha256(), secret, sizeof(secret), text, sizeof(text), mac, NULL) == NULL) {
+        mcsm_error("libcrypto refuses HMAC-SHA256: registrations cannot go to a standby");
+        abort();
+    }
+    memcpy(proof, mac, MCSM_PROOF_SIZE);
+}
+
+static bool is_proven(uint64_t key, mcsm_role_t role, uint64_t challenge, const uint8_t *data)
+{
+    uint8_t proof[MCSM_PROOF_SIZE];
+
+    prove(key, role, challenge, data, proof);
+    return CRYPTO_memcmp(proof, data + PROOF, sizeof(proof)) == 0;
+}
+
+/* ---- the master ---- */
+
+/* Sends the answers whose changes all standbys have. */
+static void release_answers(mcsm_sa_t *sa)
+{
+    mcsm_standbys_t *standbys = sa->standbys;
+    const mcsm_standby_t *standby;
+    uint64_t oldest = UINT64_MAX;
+
+    LL_FOREACH(standbys->list, standby) {
+        if (standby->live && standby->queue != NULL && standby->queue->change < oldest) {
+            oldest = standby->queue->change;
+        }
+    }
+    while (standbys->answers != NULL && standbys->answers->change < oldest) {
+        answer_t *answer = standbys->answers;
+
+        DL_DELETE(standbys->answers, answer);
+        mcsm_mad_send(sa->reports, &answer->to, answer->mad, answer->length);
+        free(answer);
+    }
+}
+
+static void drop(mcsm_sa_t *sa, mcsm_standby_t *standby)
+{
+    sa->stats.standbys -= standby->live;
+    LL_DELETE(sa->standbys->list, standby);
+    free_queue(standby);
+    free(standby);
+    release_answers(sa);
+}
+
+static mcsm_standby_t *find(const mcsm_sa_t *sa, uint64_t guid)
+{
+    mcsm_standby_t *standby;
+
+    LL_SEARCH_SCALAR(sa->standbys->list, standby, guid, guid);
+    return standby;
+}
+
+static void start_mad(uint8_t *mad, uint8_t method, uint16_t attr)
+{
+    memset(mad, 0, MCSM_MAD_SIZE);
+    mad[0] = mad[2] = 1;
+    mad[MCSM_MAD_CLASS] = MCSM_CLASS_STATE;
+    mad[MCSM_MAD_METHOD] = method;
+    mcsm_put16(mad, MCSM_MAD_ATTR, attr);
+}
+
+static void send_first(mcsm_sa_t *sa, mcsm_standby_t *standby);
+
+static void taken(void *arg, void *arg2, const uint8_t *mad, unsigned status)
+{
+    mcsm_standby_t *standby = arg2;
+    mcsm_sa_t *sa = arg;
+    record_t *record = standby->queue;
+
+    (void)status;
+    if (standby->ending) {
+        drop(sa, standby);
+        return;
+    }
+    if (mad == NULL ||
+        !is_proven(sa->sm->config->sm_key, MCSM_ROLE_ANSWER, standby->challenge, mad + DATA)) {
+        mcsm_warn("standby 0x%016lx does not take registrations, and gets all of them later",
+                  standby->guid);
+        drop(sa, standby);
+        return;
+    }
+    if (record->kind == MCSM_STATE_END) {
+        standby->live = true;
+        sa->stats.standbys++;
+        mcsm_info("standby 0x%016lx has all registrations", standby->guid);
+    }
+    DL_DELETE(standby->queue, record);
+    free(record);
+    send_first(sa, standby);
+    release_answers(sa);
+}
+
+static void send_first(mcsm_sa_t *sa, mcsm_standby_t *standby)
+{
+    const record_t *record = standby->queue;
+    uint8_t mad[MCSM_MAD_SIZE];
+
+    if (record == NULL) {
+        return;
+    }
+    start_mad(mad, MCSM_SET, RECORD);
+    mcsm_put64(mad + DATA, NUMBER, ++standby->number);
+    mad[DATA + KIND] = record->kind;
+    mad[DATA + GONE] = record->gone;
+    memcpy(mad + DATA + PAYLOAD, record->payload, MCSM_STATE_PAYLOAD);
+    prove(sa->sm->config->sm_key, MCSM_ROLE_ORDER, standby->challenge, mad + DATA,
+          mad + DATA + PROOF);
+    mcsm_mad_request(sa->reports, &standby->to, mad, taken, sa, standby);
+}
+
+static void append(mcsm_sa_t *sa, mcsm_standby_t *standby, mcsm_state_kind_t kind, bool gone,
+                   const uint8_t *payload)
+{
+    record_t *record = calloc(1, sizeof(*record));
+    bool idle = standby->queue == NULL;
+
+    if (record == NULL) {
+        /* The standby refuses the next record, because its number is too high. */
+        mcsm_error("out of memory: standby 0x%016lx misses a registration", standby->guid);
+        standby->number++;
+        return;
+    }
+    record->change = sa->standbys->changes;
+    record->kind = kind;
+    record->gone = gone;
+    if (payload != NULL) {
+        memcpy(record->payload, payload, sizeof(record->payload));
+    }
+    DL_APPEND(standby->queue, record);
+    if (idle) {
+        send_first(sa, standby);
+    }
+}
+
+void mcsm_standbys_send(mcsm_sa_t *sa, mcsm_standby_t *only, mcsm_state_kind_t kind, bool gone,
+                        const uint8_t payload[MCSM_STATE_PAYLOAD])
+{
+    mcsm_standby_t *standby;
+
+    if (sa->standbys == NULL) {
+        return; /* the administration is only just being made, or ends */
+    }
+    sa->standbys->changes++;
+    if (only != NULL) {
+        append(sa, only, kind, gone, payload);
+        return;
+    }
+    LL_FOREACH(sa->standbys->list, standby) {
+        if (standby->challenge != 0 && !standby->ending) {
+            append(sa, standby, kind, gone, payload);
+        }
+    }
+}
+
+void mcsm_standbys_answer(mcsm_sa_t *sa, const mcsm_addr_t *to, const uint8_t *mad, size_t length)
+{
+    answer_t *answer = sa->standbys->list != NULL ? calloc(1, sizeof(*answer) + length) : NULL;
+
+    if (answer == NULL) {
+        mcsm_mad_send(sa->reports, to, mad, length);
+        return;
+    }
+    answer->change = sa->standbys->changes;
+    answer->to = *to;
+    answer->length = length;
+    memcpy(answer->mad, mad, length);
+    DL_APPEND(sa->standbys->answers, answer);
+    release_answers(sa);
+}
+
+static void greeted(void *arg, void *arg2, const uint8_t *mad, unsigned status)
+{
+    mcsm_standby_t *standby = arg2;
+    mcsm_sa_t *sa = arg;
+
+    (void)status;
+    if (standby->ending || mad == NULL ||
+        !is_proven(sa->sm->config->sm_key, MCSM_ROLE_ANSWER, standby->asked, mad + DATA)) {
+        mcsm_debug("manager 0x%016lx takes no registrations", standby->guid);
+        drop(sa, standby);
+        return;
+    }
+    standby->challenge = mcsm_get64(mad + DATA, NUMBER);
+    mcsm_standbys_send(sa, standby, MCSM_STATE_BEGIN, false, NULL);
+    mcsm_groups_send(sa, standby);
+    mcsm_services_send(sa, standby);
+    mcsm_subscriptions_send(sa, standby);
+    mcsm_standbys_send(sa, standby, MCSM_STATE_END, false, NULL);
+}
+
+static void greet(mcsm_sa_t *sa, const mcsm_rival_t *peer)
+{
+    const mcsm_port_t *port = mcsm_fabric_find_port(sa->sm->fabric, peer->guid);
+    const mcsm_port_t *own = sa->sm->fabric->own_port;
+    uint8_t mad[MCSM_MAD_SIZE];
+    mcsm_standby_t *standby;
+
+    if (port == NULL || own == NULL || port->lid == 0) {
+        return;
+    }
+    standby = calloc(1, sizeof(*standby));
+    if (standby == NULL) {
+        return;
+    }
+    standby->guid = peer->guid;
+    standby->asked = mcsm_random();
+    standby->to = (mcsm_addr_t){.lid = port->lid,
+                                .qpn = 1,
+                                .qkey = 0x80010000,
+                                .sl = mcsm_sm_lane(sa->sm, own, port),
+                                .agent = MCSM_CLASS_STATE};
+    LL_PREPEND(sa->standbys->list, standby);
+    start_mad(mad, MCSM_GET, HELLO);
+    mcsm_put64(mad + DATA, NUMBER, standby->asked);
+    mcsm_mad_request(sa->reports, &standby->to, mad, greeted, sa, standby);
+}
+
+void mcsm_standbys_run(mcsm_sa_t *sa)
+{
+    mcsm_standby_t *standby;
+    const mcsm_rival_t *peer;
+
+    if (sa->sm->election.state != MCSM_SM_MASTER_STATE) {
+        return;
+    }
+    LL_FOREACH(sa->sm->election.peers, peer) {
+        if (peer->state == MCSM_SM_STANDBY_STATE && find(sa, peer->guid) == NULL) {
+            greet(sa, peer);
+        }
+    }
+    LL_FOREACH(sa->standbys->list, standby) {
+        if (standby->live && standby->queue == NULL) {
+            append(sa, standby, MCSM_STATE_BEAT, false, NULL);
+        }
+    }
+}
+
+/* ---- the standby ---- */
+
+static void take(mcsm_sa_t *sa, uint16_t from_lid, const uint8_t *data)
+{
+    mcsm_standbys_t *standbys = sa->standbys;
+    const uint8_t *payload = data + PAYLOAD;
+    bool gone = data[GONE];
+
+    standbys->taken = mcsm_get64(data, NUMBER);
+    standbys->heard = mcsm_now();
+    standbys->master_lid = from_lid;
+    switch (data[KIND]) {
+    case MCSM_STATE_BEGIN:
+        standbys->complete = false;
+        mcsm_groups_clear(sa);
+        mcsm_services_free(sa);
+        mcsm_subscriptions_free(sa);
+        break;
+    case MCSM_STATE_END:
+        standbys->complete = true;
+        break;
+    case MCSM_STATE_GROUP:
+        mcsm_group_take(sa, gone, payload);
+        break;
+    case MCSM_STATE_MEMBER:
+        mcsm_member_take(sa, gone, payload);
+        break;
+    case MCSM_STATE_SERVICE:
+        mcsm_service_take(sa, gone, payload);
+        break;
+    case MCSM_STATE_SUBSCRIPTION:
+        mcsm_subscription_take(sa, gone, payload);
+        break;
+    default:
+        break;
+    }
+}
+
+/* Whether the record is the master's next one, or the last one again because our answer was lost.
+ * The first record of a challenge begins anew, and only a standby begins. */
+static bool accept(mcsm_sa_t *sa, const uint8_t *data, uint64_t *challenge_p)
+{
+    mcsm_standbys_t *standbys = sa->standbys;
+    uint64_t key = sa->sm->config->sm_key, number = mcsm_get64(data, NUMBER);
+
+    *challenge_p = standbys->session;
+    if (standbys->session != 0 && is_proven(key, MCSM_ROLE_ORDER, standbys->session, data)) {
+        return number == standbys->taken || number == standbys->taken + 1;
+    }
+    *challenge_p = standbys->offered;
+    if (sa->sm->election.state != MCSM_SM_STANDBY_STATE || standbys->offered == 0 || number != 1 ||
+        data[KIND] != MCSM_STATE_BEGIN ||
+        !is_proven(key, MCSM_ROLE_ORDER, standbys->offered, data)) {
+        return false;
+    }
+    standbys->session = standbys->offered;
+    standbys->offered = standbys->taken = 0;
+    return true;
+}
+
+void mcsm_sa_state_receive(mcsm_sa_t *sa, const mcsm_addr_t *from, const uint8_t *mad)
+{
+    uint16_t attr = mcsm_get16(mad, MCSM_MAD_ATTR);
+    uint8_t state = sa->sm->election.state, answer[MCSM_MAD_SIZE];
+    uint64_t challenge;
+
+    /* Between HANDOVER and ACKNOWLEDGE, the old master still sends records to the new one. */
+    if (state != MCSM_SM_STANDBY_STATE && state != MCSM_SM_MASTER_STATE) {
+        return;
+    }
+    memcpy(answer, mad, sizeof(answer));
+    answer[MCSM_MAD_METHOD] = MCSM_GET | MCSM_RESPONSE;
+    if (attr == HELLO && mad[MCSM_MAD_METHOD] == MCSM_GET && state == MCSM_SM_STANDBY_STATE) {
+        challenge = mcsm_get64(mad + DATA, NUMBER);
+        sa->standbys->offered = mcsm_random();
+        mcsm_put64(answer + DATA, NUMBER, sa->standbys->offered);
+    } else if (attr == RECORD && mad[MCSM_MAD_METHOD] == MCSM_SET &&
+               accept(sa, mad + DATA, &challenge)) {
+        if (mcsm_get64(mad + DATA, NUMBER) != sa->standbys->taken) {
+            take(sa, from->lid, mad + DATA);
+        }
+    } else {
+        mcsm_debug("a record of registrations from LID %u is refused", from->lid);
+        return;
+    }
+    prove(sa->sm->config->sm_key, MCSM_ROLE_ANSWER, challenge, answer + DATA,
+          answer + DATA + PROOF);
+    mcsm_mad_send(sa->reports, from, answer, sizeof(answer));
+}
+
+void mcsm_sa_state(mcsm_sa_t *sa, uint8_t state)
+{
+    mcsm_standbys_t *standbys = sa->standbys;
+    mcsm_standby_t *standby, *next;
+
+    if (state == MCSM_SM_MASTER_STATE) {
+        if (standbys->complete && standbys->heard + LAG >= sa->sm->election.master_alive) {
+            sa->sm->sweep.former_master = standbys->master_lid;
+            sa->inherited = true;
+            mcsm_info("the registrations of the former master are known: %u groups, %u members, "
+                      "%u services, %u subscriptions",
+                      sa->stats.groups, sa->stats.members, sa->stats.services,
+                      sa->stats.subscriptions);
+        }
+        standbys->complete = false;
+        return;
+    }
+    sa->sm->sweep.former_master = 0;
+    LL_FOREACH_SAFE(standbys->list, standby, next) {
+        if (standby->challenge == 0 || standby->queue != NULL) {
+            sa->stats.standbys -= standby->live;
+            standby->live = false;
+            standby->ending = true; /* its request in flight refers to it */
+        } else {
+            drop(sa, standby);
+        }
+    }
+    release_answers(sa);
+}
