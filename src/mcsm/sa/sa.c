@@ -19,6 +19,19 @@ static const struct {
     {MCSM_SA_SL2VL, 16, mcsm_sa_fabric},        {MCSM_SA_VLARB, 72, mcsm_sa_fabric},
 };
 
+static const mcsm_state_ops_t state_ops[MCSM_STATE_KINDS] = {
+    [MCSM_STATE_GROUP] = {mcsm_groups_send, mcsm_group_take}, /* and their members */
+    [MCSM_STATE_MEMBER] = {NULL, mcsm_member_take},
+    [MCSM_STATE_SERVICE] = {mcsm_services_send, mcsm_service_take},
+    [MCSM_STATE_SUBSCRIPTION] = {mcsm_subscriptions_send, mcsm_subscription_take}};
+
+static void clear(mcsm_sa_t *sa)
+{
+    mcsm_groups_clear(sa);
+    mcsm_services_free(sa);
+    mcsm_subscriptions_free(sa);
+}
+
 mcsm_sa_t *mcsm_sa_new(mcsm_sm_t *sm, mcsm_mads_t *reports)
 {
     mcsm_sa_t *sa = calloc(1, sizeof(*sa));
@@ -28,7 +41,7 @@ mcsm_sa_t *mcsm_sa_new(mcsm_sm_t *sm, mcsm_mads_t *reports)
     }
     sa->sm = sm;
     sa->reports = reports;
-    if (mcsm_groups_start(sa) < 0 || (sa->standbys = mcsm_standbys_new()) == NULL) {
+    if (mcsm_groups_start(sa) < 0 || (sa->standbys = mcsm_standbys_new(state_ops, clear)) == NULL) {
         mcsm_sa_free(sa);
         return NULL;
     }

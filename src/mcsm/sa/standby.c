@@ -48,6 +48,8 @@ typedef struct answer {
 } answer_t;
 
 struct mcsm_standbys {
+    const mcsm_state_ops_t *ops;
+    void (*clear)(mcsm_sa_t *sa);
     /* As the master. */
     mcsm_standby_t *list;
     answer_t *answers; /* oldest first */
@@ -59,9 +61,15 @@ struct mcsm_standbys {
     bool complete; /* all registrations of the master have come */
 };
 
-mcsm_standbys_t *mcsm_standbys_new(void)
+mcsm_standbys_t *mcsm_standbys_new(const mcsm_state_ops_t *ops, void (*clear)(mcsm_sa_t *sa))
 {
-    return calloc(1, sizeof(mcsm_standbys_t));
+    mcsm_standbys_t *standbys = calloc(1, sizeof(*standbys));
+
+    if (standbys != NULL) {
+        standbys->ops = ops;
+        standbys->clear = clear;
+    }
+    return standbys;
 }
 
 static void free_queue(mcsm_standby_t *standby)
@@ -303,9 +311,11 @@ static void greeted(void *arg, void *arg2, const uint8_t *mad, unsigned status)
     }
     standby->challenge = mcsm_get64(mad + DATA, NUMBER);
     mcsm_standbys_send(sa, standby, MCSM_STATE_BEGIN, false, NULL);
-    mcsm_groups_send(sa, standby);
-    mcsm_services_send(sa, standby);
-    mcsm_subscriptions_send(sa, standby);
+    for (int kind = 0; kind < MCSM_STATE_KINDS; kind++) {
+        if (sa->standbys->ops[kind].send != NULL) {
+            sa->standbys->ops[kind].send(sa, standby);
+        }
+    }
     mcsm_standbys_send(sa, standby, MCSM_STATE_END, false, NULL);
 }
 
@@ -361,36 +371,17 @@ void mcsm_standbys_run(mcsm_sa_t *sa)
 static void take(mcsm_sa_t *sa, uint16_t from_lid, const uint8_t *data)
 {
     mcsm_standbys_t *standbys = sa->standbys;
-    const uint8_t *payload = data + PAYLOAD;
-    bool gone = data[GONE];
 
     standbys->taken = mcsm_get64(data, NUMBER);
     standbys->heard = mcsm_now();
     standbys->master_lid = from_lid;
-    switch (data[KIND]) {
-    case MCSM_STATE_BEGIN:
+    if (data[KIND] == MCSM_STATE_BEGIN) {
         standbys->complete = false;
-        mcsm_groups_clear(sa);
-        mcsm_services_free(sa);
-        mcsm_subscriptions_free(sa);
-        break;
-    case MCSM_STATE_END:
+        standbys->clear(sa);
+    } else if (data[KIND] == MCSM_STATE_END) {
         standbys->complete = true;
-        break;
-    case MCSM_STATE_GROUP:
-        mcsm_group_take(sa, gone, payload);
-        break;
-    case MCSM_STATE_MEMBER:
-        mcsm_member_take(sa, gone, payload);
-        break;
-    case MCSM_STATE_SERVICE:
-        mcsm_service_take(sa, gone, payload);
-        break;
-    case MCSM_STATE_SUBSCRIPTION:
-        mcsm_subscription_take(sa, gone, payload);
-        break;
-    default:
-        break;
+    } else if (data[KIND] < MCSM_STATE_KINDS && standbys->ops[data[KIND]].take != NULL) {
+        standbys->ops[data[KIND]].take(sa, data[GONE], data + PAYLOAD);
     }
 }
 

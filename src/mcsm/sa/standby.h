@@ -42,13 +42,20 @@ typedef enum mcsm_state_kind {
 } mcsm_state_kind_t;
 
 typedef struct mcsm_standbys mcsm_standbys_t;
+struct mcsm_standby;
 
-mcsm_standbys_t *mcsm_standbys_new(void);
+/* What the files of registrations do for a kind of record. */
+typedef struct mcsm_state_ops {
+    void (*send)(mcsm_sa_t *sa, struct mcsm_standby *to); /* all of this kind; NULL: none */
+    void (*take)(mcsm_sa_t *sa, bool gone, const uint8_t *payload);
+} mcsm_state_ops_t;
+
+/* `ops` has an entry for each kind. `clear` forgets all registrations. */
+mcsm_standbys_t *mcsm_standbys_new(const mcsm_state_ops_t *ops, void (*clear)(mcsm_sa_t *sa));
 void mcsm_standbys_free(mcsm_standbys_t *standbys);
 
 /* Sends a record to all standbys, or only to `only`; `gone`: the registration ends. Without a
  * standby it does nothing. */
-struct mcsm_standby;
 void mcsm_standbys_send(mcsm_sa_t *sa, struct mcsm_standby *only, mcsm_state_kind_t kind, bool gone,
                         const uint8_t payload[MCSM_STATE_PAYLOAD]);
 
