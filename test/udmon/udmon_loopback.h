@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "threads_end.h"
 #include "udmon/include/udmon.h"
 
 struct Received {
