@@ -352,7 +352,8 @@ static bool gfi_ep_is_busy(const struct gfi_ep *ep)
     for (i = 0; i < ep->domain->num_ops; i++) {
         op = ep->domain->ops[i];
         if (op->in_use && op->ep == ep &&
-            (op->in_flight || ((op->flags & FI_INJECT) && op->type != GFI_OP_RECV) ||
+            (op->in_flight || op->shared > 0 ||
+             ((op->flags & FI_INJECT) && op->type != GFI_OP_RECV) ||
              (op->type == GFI_OP_SEND && !op->awaits_fin))) {
             return true;
         }

@@ -6,7 +6,6 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -75,36 +74,8 @@ void internals_claim_only(glex_ep_handle_t ep, glex_ep_addr_t peer, int which);
 /** Post an empty message without a wake-up, as if killed after the publication. */
 void internals_post_without_waking(glex_ep_handle_t ep, glex_ep_addr_t peer);
 
-/** A copy that another endpoint may help with. */
-struct internals_job {
-    uint64_t type, mh, offset, addr, len;
-    uint64_t number, next; /* of the copy; its next chunk */
-    uint64_t late;         /* the report belongs to a copy so many before */
-    uint64_t for_another;  /* not 0: the copy is for another helper */
-};
-
-/** `ep` asks `helper` for help, and copies nothing itself. */
-void internals_help_job(glex_ep_handle_t ep, glex_ep_handle_t helper,
-                        const struct internals_job *job);
-
-/** How many chunks the helper has reported. */
-unsigned internals_help_reported(glex_ep_handle_t ep, bool *failed);
-
-/** As a helper, claim the next chunk of so many bytes of the endpoint that asks for help, and do no
- *  more. @return Its number, or -1. */
-int internals_help_claim(glex_ep_handle_t helper, uint64_t chunk);
-
-/** As a helper, report the claimed chunk, copied or not. */
-void internals_help_report(glex_ep_handle_t helper);
-
 /** Call `hook` before each store into private memory of a process. */
 void internals_on_storing(void (*hook)(void));
-
-/** How often this process has read private memory of a process. */
-unsigned internals_fetches(void);
-
-/** Whether anybody asks this endpoint for help. */
-bool internals_help_asked(glex_ep_handle_t helper);
 
 /** Whether the endpoint is for several threads. */
 bool internals_has_lock(glex_ep_handle_t ep);

@@ -125,15 +125,6 @@ uint32_t glex_endpoint_patience(const struct glex_endpoint *ep)
     return patience;
 }
 
-/* Counts down twice: the short path of an empty poll has no instruction for the look at `asker`. */
-#define POLL_HELP 32u
-
-void glex_poll_divide(struct glex_endpoint *ep, uint32_t polls)
-{
-    ep->poll.polls_left = polls < POLL_HELP ? polls : POLL_HELP;
-    ep->poll.polls_rest = polls - ep->poll.polls_left;
-}
-
 void glex_endpoint_progress(struct glex_endpoint *ep)
 {
     glex_net_progress(ep);

@@ -2,7 +2,6 @@
 #include "base/env.h"
 #include "base/fabric.h"
 #include "base/log.h"
-#include "core/help.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -602,7 +601,7 @@ static int shm_copy(struct glex_endpoint *ep, struct glex_peer *peer, const stru
         return GLEX_REQ_DONE;
     }
     if (rmem->ptr == NULL) {
-        return glex_help_copy(ep, peer, rmem, req, local);
+        return glex_cma_copy(ep, peer, rmem->addr + req->rmt_offset, local, req->len, req->type);
     }
     remote = rmem->ptr + req->rmt_offset;
     /* An endpoint may put to itself, and the ranges may overlap. */

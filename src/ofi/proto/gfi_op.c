@@ -125,6 +125,7 @@ void gfi_op_free(struct gfi_op *op)
     if (op->is_due) {
         gfi_list_del(&op->due);
     }
+    domain->num_helps -= op->helps;
     free(op->copy);
     op->in_use = op->is_due = false;
     op->generation++;
@@ -165,7 +166,18 @@ void gfi_ops_cleanup(struct gfi_domain *domain)
     free(domain->ops);
 }
 
-/* Operations that UCT still works on are freed later */
+/* The endpoint is closed, so nothing is reported to the program. A receiver that waits for a part of a
+ * message gets a FIN. */
+static void gfi_op_end_silently(struct gfi_op *op)
+{
+    if (op->type == GFI_OP_SHARE) {
+        gfi_op_complete(op, FI_ECANCELED);
+    } else {
+        gfi_op_free(op);
+    }
+}
+
+/* Operations that UCT still works on end by gfi_op_end_silently() later */
 void gfi_ops_drop(struct gfi_ep *ep)
 {
     struct gfi_domain *domain = ep->domain;
@@ -182,13 +194,13 @@ void gfi_ops_drop(struct gfi_ep *ep)
             free(op->recv);
             op->recv = NULL;
         }
-        if (op->type != GFI_OP_RECV && !op->in_flight) {
+        if (op->type != GFI_OP_RECV && op->type != GFI_OP_SHARE && !op->in_flight) {
             gfi_op_complete(op, FI_ECANCELED);
             continue;
         }
         op->ep = NULL;
         if (!op->in_flight) {
-            gfi_op_free(op);
+            gfi_op_end_silently(op);
         }
     }
     ep->num_tx = 0;
@@ -210,7 +222,7 @@ void gfi_op_set_due(struct gfi_op *op)
 void gfi_op_progress(struct gfi_op *op)
 {
     if (op->ep == NULL) {
-        gfi_op_free(op); /* the endpoint is closed: nothing is reported */
+        gfi_op_end_silently(op);
         return;
     }
     switch (op->type) {
@@ -222,6 +234,7 @@ void gfi_op_progress(struct gfi_op *op)
         break;
     case GFI_OP_WRITE:
     case GFI_OP_READ:
+    case GFI_OP_SHARE:
         gfi_rma_progress(op);
         break;
     case GFI_OP_ATOMIC:
@@ -287,10 +300,23 @@ static void gfi_op_report_error(const struct gfi_op *op, int error)
     gfi_cq_add_error(op->ep->tx_cq, &entry);
 }
 
+static void gfi_op_complete_share(struct gfi_op *op, int error)
+{
+    struct gfi_peer *peer = op->peer;
+    uint64_t recv = op->remote_op;
+
+    gfi_op_free(op);
+    gfi_recv_send_fin(peer, recv, error);
+}
+
 void gfi_op_complete(struct gfi_op *op, int error)
 {
     struct gfi_cqe *cqe;
 
+    if (op->type == GFI_OP_SHARE) {
+        gfi_op_complete_share(op, error);
+        return;
+    }
     if (op->type == GFI_OP_RECV) {
         gfi_recv_finish(op, error);
         return;

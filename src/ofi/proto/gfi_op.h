@@ -15,6 +15,7 @@ enum gfi_op_type {
     GFI_OP_WRITE,
     GFI_OP_READ,
     GFI_OP_ATOMIC,
+    GFI_OP_SHARE, /* a part of the sender's message, which the sender writes to the receiver */
 };
 
 /* A posted receive */
@@ -80,14 +81,18 @@ struct gfi_op {
     bool in_flight;        /* comp is in use: UCT's callback goes on */
     uct_mem_h memh;        /* registration of our own, or UCT_MEM_HANDLE_NULL */
 
-    uint64_t remote_op;           /* RECV: the sender's operation. SEND: the receiver's */
+    uint64_t remote_op;           /* RECV: the sender's operation. SEND, SHARE: the receiver's */
     bool streaming;               /* SEND: CTS arrived. RECV: CTS was sent */
+    bool helps;                   /* SEND: ACCEPT was sent */
+    bool offered;                 /* RECV: OFFER was sent, and no ACCEPT has come */
+    size_t fetch_end;             /* RECV: so much is fetched, */
+    size_t shared;                /* and so much behind it is being written by the sender */
     struct gfi_recv *recv;        /* RECV */
     struct gfi_envelope envelope; /* RECV */
     uct_rkey_bundle_t bundle;     /* RECV: of the sender's memory */
     bool has_bundle;
 
-    uint64_t remote_addr, key; /* READ, WRITE */
+    uint64_t remote_addr, key; /* READ, WRITE, SHARE */
     struct gfi_rkey *rkey;
     bool flushed, awaits_fin;
     uint64_t dst_ep; /* the target's endpoint, in the header's place */
@@ -194,6 +199,26 @@ void gfi_recv_cleanup(struct gfi_ep *ep);
 
 /** Locked: notify the sender of a message that its operation is over. */
 void gfi_recv_send_fin(struct gfi_peer *peer, uint64_t op, int error);
+
+/* ---- long messages that both sides copy (gfi_share.c) ---- */
+
+/** Locked: whether the sender may be asked to copy a part of an announced message. */
+bool gfi_share_is_useful(const struct gfi_op *op);
+
+/** Locked: ask, and fetch a first piece meanwhile, at the next progress. */
+void gfi_share_offer(struct gfi_op *op);
+
+/** Locked: how far to fetch now. */
+size_t gfi_share_fetch_end(const struct gfi_op *op);
+void gfi_share_on_offer(struct gfi_domain *domain, struct gfi_peer *peer,
+                        const struct gfi_offer *offer);
+void gfi_share_on_accept(struct gfi_domain *domain, struct gfi_peer *peer,
+                         const struct gfi_accept *accept);
+void gfi_share_on_grant(struct gfi_domain *domain, struct gfi_peer *peer,
+                        const struct gfi_grant *grant);
+
+/** Locked: the sender's part is over. */
+void gfi_share_on_fin(struct gfi_op *op, int error);
 
 /* ---- RMA (gfi_rma_op.c) ---- */
 
