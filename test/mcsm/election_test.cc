@@ -20,14 +20,7 @@ class Election : public testing::Test
     {
         mcsm_log_set_level(MCSM_LOG_ERROR);
         model_start(&model);
-        for (int i = 0; i < 2; i++) {
-            model_add(&model, 0x100 + i, true, 8);
-        }
-        for (int i = 0; i < 4; i++) {
-            model_add(&model, 0x200 + 16 * i, false, 1);
-            model_link(&model, i % 2, 1 + i / 2, 2 + i, 1);
-        }
-        model_link(&model, 0, 5, 1, 5);
+        model_two_switches(&model);
         ASSERT_NE(nullptr, mkdtemp(directory));
         testing::internal::CaptureStderr();
     }

@@ -18,14 +18,7 @@ class Failover : public testing::Test
     {
         mcsm_log_set_level(MCSM_LOG_ERROR);
         model_start(&model);
-        for (int i = 0; i < 2; i++) {
-            model_add(&model, 0x100 + i, true, 8);
-        }
-        for (int i = 0; i < 4; i++) {
-            model_add(&model, 0x200 + 16 * i, false, 1);
-            model_link(&model, i % 2, 1 + i / 2, 2 + i, 1);
-        }
-        model_link(&model, 0, 5, 1, 5);
+        model_two_switches(&model);
         ASSERT_NE(nullptr, mkdtemp(directory));
     }
     void TearDown() override
@@ -243,8 +236,10 @@ TEST_F(Failover, EachKindOfRegistration)
     mcsm_put16(inform, 26, 64);
     memset(inform + 33, 0xff, 3);
     request(a, 4, MCSM_SET, MCSM_SA_INFORM_INFO, 0, inform, 6);
+    inform[31] = 18; /* the same subscription, with another time of response */
+    request(a, 4, MCSM_SET, MCSM_SA_INFORM_INFO, 0, inform, 7);
     run_all(a);
-    for (int tid = 1; tid <= 6; tid++) {
+    for (int tid = 1; tid <= 7; tid++) {
         EXPECT_TRUE(a->confirmed[tid]) << tid;
     }
     kill_master();
@@ -256,6 +251,7 @@ TEST_F(Failover, EachKindOfRegistration)
     EXPECT_EQ(0, memcmp(b->sa->services->record, service, 176));
     EXPECT_NEAR(b->sa->services->expires, mcsm_now() + 600000, 10000);
     ASSERT_NE(nullptr, b->sa->subscriptions);
+    EXPECT_EQ(nullptr, b->sa->subscriptions->next);
     EXPECT_EQ(lid(4), b->sa->subscriptions->to.lid);
     /* The new master uses them: the subscriber hears of a port that comes. */
     model_unlink(&model, 1, 2);

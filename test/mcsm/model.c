@@ -55,6 +55,18 @@ void model_link(model_t *model, int a, uint8_t a_port, int b, uint8_t b_port)
     set_state(&model->nodes[b], b_port, MCSM_STATE_INIT);
 }
 
+void model_two_switches(model_t *model)
+{
+    for (int i = 0; i < 2; i++) {
+        model_add(model, 0x100 + i, true, 8);
+    }
+    for (int i = 0; i < 4; i++) {
+        model_add(model, 0x200 + 16 * i, false, 1);
+        model_link(model, i % 2, 1 + i / 2, 2 + i, 1);
+    }
+    model_link(model, 0, 5, 1, 5);
+}
+
 void model_unlink(model_t *model, int a, uint8_t a_port)
 {
     int b = model->nodes[a].ports[a_port].peer;

@@ -90,6 +90,9 @@ typedef struct model_manager {
 void model_start(model_t *model);
 int model_add(model_t *model, uint64_t guid, bool sw, uint8_t nports);
 void model_link(model_t *model, int a, uint8_t a_port, int b, uint8_t b_port);
+
+/* Two switches, nodes 0 and 1, with one link, and four hosts, nodes 2 to 5, by turns at both. */
+void model_two_switches(model_t *model);
 void model_unlink(model_t *model, int a, uint8_t a_port);
 
 /* Deliver a packet to a manager. */

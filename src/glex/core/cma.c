@@ -26,8 +26,8 @@
 static uint64_t *cma_cookie;
 
 /*
- * Allocates one page for the cookie. The page holds nothing else and is never unmapped, so a peer
- * that writes behind the cookie cannot damage other data. A forked child does not inherit the page.
+ * Allocates one page for the cookie. The page holds nothing else and is never unmapped. So a peer
+ * that writes to the page's second word damages no data. A forked child does not inherit the page.
  * Its address is random within 46 bits. Another process has mapped the same address with a
  * probability of 1 in 65,536 for each GiB of its memory.
  */
@@ -135,8 +135,8 @@ static ssize_t cma_call(const struct glex_peer *peer, enum glex_rdma_type type,
 /*
  * Moves the next piece, if the process with the peer's pid is the peer. The pid may name another
  * process: in another pid namespace, or after the peer died. exec() keeps the pid and replaces the
- * memory. So each call begins with the cookie, which only the peer's memory holds. One call copies
- * from and to one address space, even if the process ends meanwhile.
+ * memory. Only the peer's memory holds the cookie, so each call begins with the cookie. One call
+ * copies from and to one address space, even if the process ends meanwhile.
  *
  * A get reads the cookie together with the data. A put writes our cookie to the second word of the
  * peer's page, then the data. The kernel stops at the first piece that it cannot read or write, so a

@@ -405,8 +405,8 @@ static void grow(grower_t *grower)
     }
 }
 
-/* A gate of the switch to the neighbour, by turns for the LIDs. The switch has such a gate, because
- * grow() gave it port 0 for that reason. */
+/* A gate of the switch to the neighbour, by turns for the LIDs. Only for a switch to which grow() gave
+ * port 0: such a switch has a gate. */
 static uint8_t gate_of(const mcsm_contract_t *contract, int sw, int neighbour, unsigned lid)
 {
     uint8_t ports[256];

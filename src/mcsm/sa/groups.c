@@ -445,22 +445,29 @@ static void leave(mcsm_query_t *query)
     drop_if_empty(query->sa, group);
 }
 
+/* Ends the membership that *at points to. */
+static void end_member(mcsm_sa_t *sa, mcsm_group_t *group, mcsm_member_t **at)
+{
+    mcsm_member_t *member = *at;
+
+    send_member(sa, NULL, group, member, true);
+    *at = member->next;
+    free(member);
+    sa->stats.members--;
+    mcsm_sm_multicast(sa->sm);
+}
+
 void mcsm_groups_drop(mcsm_sa_t *sa, uint64_t port_guid)
 {
     mcsm_group_t *group, *next;
 
     HASH_ITER(hh, sa->groups, group, next) {
-        mcsm_member_t **at = find_member(group, port_guid), *member = *at;
+        mcsm_member_t **at = find_member(group, port_guid);
 
-        if (member == NULL) {
-            continue;
+        if (*at != NULL) {
+            end_member(sa, group, at);
+            drop_if_empty(sa, group);
         }
-        send_member(sa, NULL, group, member, true);
-        *at = member->next;
-        free(member);
-        sa->stats.members--;
-        mcsm_sm_multicast(sa->sm);
-        drop_if_empty(sa, group);
     }
 }
 
@@ -472,17 +479,11 @@ void mcsm_groups_prune(mcsm_sa_t *sa)
         mcsm_member_t **at = &group->members;
 
         while (*at != NULL) {
-            mcsm_member_t *member = *at;
-
-            if (mcsm_fabric_find_port(sa->sm->fabric, member->port_guid) != NULL) {
-                at = &member->next;
-                continue;
+            if (mcsm_fabric_find_port(sa->sm->fabric, (*at)->port_guid) == NULL) {
+                end_member(sa, group, at);
+            } else {
+                at = &(*at)->next;
             }
-            send_member(sa, NULL, group, member, true);
-            *at = member->next;
-            free(member);
-            sa->stats.members--;
-            mcsm_sm_multicast(sa->sm);
         }
         drop_if_empty(sa, group);
     }

@@ -38,6 +38,17 @@ static void send_record(mcsm_sa_t *sa, struct mcsm_standby *to,
     mcsm_standbys_send(sa, to, MCSM_STATE_SUBSCRIPTION, gone, payload);
 }
 
+/* Ends the subscription that *at points to. */
+static void forget(mcsm_sa_t *sa, mcsm_subscription_t **at)
+{
+    mcsm_subscription_t *subscription = *at;
+
+    send_record(sa, NULL, subscription, true);
+    *at = subscription->next;
+    free(subscription);
+    sa->stats.subscriptions--;
+}
+
 /* Two requests are about the same subscription if they differ only in Subscribe and in the time of
  * response. */
 static bool is_same(const mcsm_subscription_t *subscription, const mcsm_query_t *query)
@@ -60,6 +71,8 @@ static void subscribe(mcsm_query_t *query, mcsm_subscription_t **at)
         }
         *at = subscription;
         query->sa->stats.subscriptions++;
+    } else {
+        send_record(query->sa, NULL, subscription, true); /* standbys find it by its old request */
     }
     memcpy(subscription->record, query->data, II_SIZE);
     subscription->owner = query->client->guid;
@@ -97,11 +110,7 @@ void mcsm_sa_inform(mcsm_query_t *query)
     if (query->data[II_SUBSCRIBE] == 1) {
         subscribe(query, at);
     } else if (*at != NULL) {
-        found = *at;
-        send_record(query->sa, NULL, found, true);
-        *at = found->next;
-        free(found);
-        query->sa->stats.subscriptions--;
+        forget(query->sa, at);
     } else {
         query->status = MCSM_SA_INVALID;
     }
@@ -115,29 +124,23 @@ void mcsm_subscriptions_drop(mcsm_sa_t *sa, uint64_t port_guid)
     mcsm_subscription_t **at = &sa->subscriptions;
 
     while (*at != NULL) {
-        mcsm_subscription_t *subscription = *at;
-
-        if (port_guid != 0 && subscription->owner != port_guid) {
-            at = &subscription->next;
-            continue;
+        if (port_guid == 0 || (*at)->owner == port_guid) {
+            forget(sa, at);
+        } else {
+            at = &(*at)->next;
         }
-        send_record(sa, NULL, subscription, true);
-        *at = subscription->next;
-        free(subscription);
-        sa->stats.subscriptions--;
     }
 }
 
 void mcsm_subscriptions_prune(mcsm_sa_t *sa)
 {
-    const mcsm_subscription_t *subscription = sa->subscriptions, *next;
+    mcsm_subscription_t **at = &sa->subscriptions;
 
-    for (; subscription != NULL; subscription = next) {
-        next = subscription->next;
-        if (mcsm_fabric_find_port(sa->sm->fabric, subscription->owner) == NULL) {
-            /* Drops all of this owner, so the list is read from its beginning again. */
-            mcsm_subscriptions_drop(sa, subscription->owner);
-            next = sa->subscriptions;
+    while (*at != NULL) {
+        if (mcsm_fabric_find_port(sa->sm->fabric, (*at)->owner) == NULL) {
+            forget(sa, at);
+        } else {
+            at = &(*at)->next;
         }
     }
 }
@@ -152,7 +155,7 @@ void mcsm_subscriptions_send(mcsm_sa_t *sa, struct mcsm_standby *to)
     }
 }
 
-/* A subscription is the same if its request and its owner are the same. */
+/* The request and the owner name a subscription. */
 void mcsm_subscription_take(mcsm_sa_t *sa, bool gone, const uint8_t *payload)
 {
     mcsm_subscription_t **at = &sa->subscriptions, *subscription;
@@ -164,9 +167,7 @@ void mcsm_subscription_take(mcsm_sa_t *sa, bool gone, const uint8_t *payload)
     subscription = *at;
     if (gone) {
         if (subscription != NULL) {
-            *at = subscription->next;
-            free(subscription);
-            sa->stats.subscriptions--;
+            forget(sa, at);
         }
         return;
     }

@@ -44,7 +44,6 @@ static void forget(mcsm_sa_t *sa, mcsm_service_t **at)
     mcsm_service_t *service = *at;
 
     send_record(sa, NULL, service, true);
-
     *at = service->next;
     free(service);
     sa->stats.services--;

@@ -34,7 +34,7 @@ typedef struct mcsm_standby {
     uint64_t guid, asked, challenge, number;
     mcsm_addr_t to;
     record_t *queue;
-    bool live;   /* the standby has all registrations that are older than its queue */
+    bool live;   /* the standby has all registrations, except the records in its queue */
     bool ending; /* it is freed with the answer to its request in flight */
 } mcsm_standby_t;
 
