@@ -44,7 +44,7 @@ static const char usage[] =
 
 static void on_swept(void *arg)
 {
-    mcsm_daemon_t *daemon = arg;
+    struct mcsm_daemon *daemon = arg;
 
     mcsm_sa_swept(daemon->sa);
     mcsm_health_swept(daemon->health, mcsm_now());
@@ -53,21 +53,21 @@ static void on_swept(void *arg)
 
 static void on_end_port(void *arg, uint64_t port_guid, bool there)
 {
-    mcsm_daemon_t *daemon = arg;
+    struct mcsm_daemon *daemon = arg;
 
     mcsm_sa_end_port(daemon->sa, port_guid, there);
 }
 
 static void on_trap(void *arg, const uint8_t notice[80])
 {
-    mcsm_daemon_t *daemon = arg;
+    struct mcsm_daemon *daemon = arg;
 
     mcsm_sa_notice(daemon->sa, notice);
 }
 
 static void on_state(void *arg, uint8_t state)
 {
-    mcsm_daemon_t *daemon = arg;
+    struct mcsm_daemon *daemon = arg;
 
     if (daemon->sa != NULL) {
         mcsm_sa_state(daemon->sa, state);
@@ -75,9 +75,9 @@ static void on_state(void *arg, uint8_t state)
     mcsm_umad_set_sm(daemon->umad, true);
 }
 
-static void on_event(void *arg, const mcsm_event_t *event)
+static void on_event(void *arg, const struct mcsm_event *event)
 {
-    mcsm_daemon_t *daemon = arg;
+    struct mcsm_daemon *daemon = arg;
 
     mcsm_hook_run(daemon->config, event);
 }
@@ -85,7 +85,7 @@ static void on_event(void *arg, const mcsm_event_t *event)
 static void on_members(void *arg, uint16_t mlid, void (*leaf)(void *, uint64_t, bool),
                        void *leaf_arg)
 {
-    mcsm_daemon_t *daemon = arg;
+    struct mcsm_daemon *daemon = arg;
 
     mcsm_sa_members(daemon->sa, mlid, leaf, leaf_arg);
 }
@@ -93,11 +93,11 @@ static void on_members(void *arg, uint16_t mlid, void (*leaf)(void *, uint64_t, 
 /* ---- life ---- */
 
 /* The manager and its administration; the requests of `daemon` are there already. */
-static int start(mcsm_daemon_t *daemon)
+static int start(struct mcsm_daemon *daemon)
 {
-    const mcsm_config_t *config = daemon->config;
-    mcsm_sm_events_t events = {daemon,   on_swept, on_end_port, on_trap,
-                               on_state, on_event, on_members};
+    const struct mcsm_config *config = daemon->config;
+    struct mcsm_sm_events events = {daemon,   on_swept, on_end_port, on_trap,
+                                    on_state, on_event, on_members};
 
     mcsm_mads_limits(daemon->smps, config->window, config->timeout, config->retries);
     mcsm_mads_limits(daemon->reports, 16, config->timeout, 2);
@@ -112,7 +112,7 @@ static int start(mcsm_daemon_t *daemon)
 }
 
 /* Drops all requests. A later answer matches no transaction ID and is ignored. */
-static void stop(mcsm_daemon_t *daemon)
+static void stop(struct mcsm_daemon *daemon)
 {
     mcsm_sa_free(daemon->sa);
     mcsm_sm_free(daemon->sm);
@@ -123,7 +123,7 @@ static void stop(mcsm_daemon_t *daemon)
     mcsm_mads_reset(daemon->polls);
 }
 
-static int open_requests(mcsm_daemon_t *daemon)
+static int open_requests(struct mcsm_daemon *daemon)
 {
     daemon->smps = mcsm_mads_new(1, 1, 0, mcsm_umad_send, daemon->umad);
     daemon->reports = mcsm_mads_new(1, 1, 0, mcsm_umad_send, daemon->umad);
@@ -132,7 +132,7 @@ static int open_requests(mcsm_daemon_t *daemon)
     return daemon->smps && daemon->reports && daemon->health ? 0 : -ENOMEM;
 }
 
-static void close_requests(mcsm_daemon_t *daemon)
+static void close_requests(struct mcsm_daemon *daemon)
 {
     mcsm_mads_free(daemon->smps);
     mcsm_mads_free(daemon->reports);
@@ -141,12 +141,12 @@ static void close_requests(mcsm_daemon_t *daemon)
 }
 
 /* Reads the configuration. Errors go to the log, because a daemon has no stderr. */
-static mcsm_config_t *read_again(const char *path)
+static struct mcsm_config *read_again(const char *path)
 {
     char *said = NULL, *rest, *line;
     size_t size;
     FILE *err = open_memstream(&said, &size);
-    mcsm_config_t *config = err ? mcsm_config_read(path, err) : NULL;
+    struct mcsm_config *config = err ? mcsm_config_read(path, err) : NULL;
 
     if (err != NULL) {
         fclose(err);
@@ -162,10 +162,10 @@ static mcsm_config_t *read_again(const char *path)
 
 /* A wrong configuration changes nothing. Clients know their groups and services, and are asked to
  * register again. */
-static void reload(mcsm_daemon_t *daemon)
+static void reload(struct mcsm_daemon *daemon)
 {
-    mcsm_config_t *config = read_again(daemon->config->path);
-    mcsm_drained_t *drained;
+    struct mcsm_config *config = read_again(daemon->config->path);
+    struct mcsm_drained *drained;
     bool disabled;
 
     if (daemon->log_file && mcsm_log_open(daemon->config->log_file) < 0) { /* logrotate moved it */
@@ -205,7 +205,7 @@ static void reload(mcsm_daemon_t *daemon)
     daemon->sm->drained = drained; /* orders of the administrator survive a new configuration */
 }
 
-static void dispatch(mcsm_daemon_t *daemon, const mcsm_packet_t *packet)
+static void dispatch(struct mcsm_daemon *daemon, const struct mcsm_packet *packet)
 {
     bool state = packet->mad[MCSM_MAD_CLASS] == MCSM_CLASS_STATE;
     bool sa = packet->mad[MCSM_MAD_CLASS] == MCSM_CLASS_SA || state;
@@ -226,9 +226,9 @@ static void dispatch(mcsm_daemon_t *daemon, const mcsm_packet_t *packet)
     }
 }
 
-static void take_packets(mcsm_daemon_t *daemon)
+static void take_packets(struct mcsm_daemon *daemon)
 {
-    mcsm_packet_t *packet = mcsm_umad_take(daemon->umad), *next;
+    struct mcsm_packet *packet = mcsm_umad_take(daemon->umad), *next;
 
     for (; packet != NULL; packet = next) {
         next = packet->next;
@@ -245,7 +245,7 @@ static int watch(int epoll, int fd)
 }
 
 /* False when the daemon shall end. */
-static bool take_signal(mcsm_daemon_t *daemon, int fd)
+static bool take_signal(struct mcsm_daemon *daemon, int fd)
 {
     struct signalfd_siginfo info;
 
@@ -265,7 +265,7 @@ static bool take_signal(mcsm_daemon_t *daemon, int fd)
     }
 }
 
-static void loop(mcsm_daemon_t *daemon, int signals, int timer)
+static void loop(struct mcsm_daemon *daemon, int signals, int timer)
 {
     struct epoll_event events[32];
     bool go_on = true;
@@ -310,7 +310,7 @@ static int open_signals(void)
     return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-static int run(mcsm_daemon_t *daemon)
+static int run(struct mcsm_daemon *daemon)
 {
     struct itimerspec every = {{0, TICK * 1000000L}, {0, TICK * 1000000L}};
     int signals = open_signals(); /* before the receiving thread, which inherits the mask */
@@ -359,7 +359,7 @@ static int check_files(char **paths, int count)
         return EXIT_USAGE;
     }
     for (int i = 0; i < count; i++) {
-        mcsm_config_t *config = mcsm_config_read(paths[i], stderr);
+        struct mcsm_config *config = mcsm_config_read(paths[i], stderr);
 
         bad += config == NULL;
         if (config != NULL) {
@@ -374,7 +374,7 @@ static int check_files(char **paths, int count)
 
 static int serve(const char *path, bool foreground, bool verbose)
 {
-    mcsm_daemon_t state = {
+    struct mcsm_daemon state = {
         .config = mcsm_config_read(path, stderr), .verbose = verbose, .started = time(NULL)};
     int status;
 

@@ -12,7 +12,7 @@ static std::string border(const std::string &line)
 
 TEST(Config, SmallestFile)
 {
-    mcsm_config_t *config;
+    struct mcsm_config *config;
     EXPECT_EQ("", errors_of("[cluster]\nname = a\n", &config));
     EXPECT_STREQ("a", config->name);
     EXPECT_EQ(1, config->lids.from);
@@ -113,9 +113,9 @@ class Cross : public testing::Test
     }
     std::string check(const std::vector<std::string> &texts)
     {
-        std::vector<mcsm_config_t *> configs;
+        std::vector<struct mcsm_config *> configs;
         for (const auto &text : texts) {
-            mcsm_config_t *config;
+            struct mcsm_config *config;
             EXPECT_EQ("", errors_of(text, &config));
             configs.push_back(config);
         }

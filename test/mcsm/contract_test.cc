@@ -49,13 +49,13 @@ struct Switches {
             mcsm_graph_target(graph, i, 48, 1 + i, false);
         }
     }
-    void route(mcsm_engine_t engine)
+    void route(enum mcsm_engine engine)
     {
         tables.assign(count, std::vector<uint8_t>(graph->lid_top + 1));
         for (int i = 0; i < count; i++) {
             graph->sw[i].lft = tables[i].data();
         }
-        mcsm_config_t config = {};
+        struct mcsm_config config = {};
         config.dimension_count = 3;
         for (int d = 0; d < 3; d++) {
             config.dimensions[d] = {{(uint8_t)(2 * d + 1), (uint8_t)(2 * d + 2)}, 2};
@@ -68,7 +68,7 @@ struct Switches {
     {
         int found = 0;
         for (int lane = 0; lane < graph->lanes && !found; lane++) {
-            mcsm_deps_t *deps = mcsm_deps_new(graph);
+            struct mcsm_deps *deps = mcsm_deps_new(graph);
             mcsm_deps_note_unicast(deps, lane);
             if (lane == 0 && with_tree) {
                 mcsm_lanes_note_tree(deps, graph, tree);
@@ -80,8 +80,8 @@ struct Switches {
     }
     int count;
     std::vector<int> next;
-    mcsm_graph_t *graph;
-    mcsm_tree_t *tree = nullptr;
+    struct mcsm_graph *graph;
+    struct mcsm_tree *tree = nullptr;
     std::vector<std::vector<uint8_t>> tables;
 };
 
@@ -124,19 +124,19 @@ TEST(Deps, AddRefusesExactlyTheCircles)
         std::mt19937 draw(seed);
         Switches fabric(2 + draw() % 8);
         random_links(fabric, draw);
-        mcsm_deps_t *added = mcsm_deps_new(fabric.graph);
+        struct mcsm_deps *added = mcsm_deps_new(fabric.graph);
         std::set<std::pair<int, int>> edges;
         for (int i = 0; i < 400; i++) {
             int sw = draw() % fabric.count, in = 1 + draw() % (fabric.next[sw] - 1),
                 out = 1 + draw() % (fabric.next[sw] - 1);
-            const mcsm_gport_t &port = fabric.graph->sw[sw].ports[in];
+            const struct mcsm_gport &port = fabric.graph->sw[sw].ports[in];
             if (in == out) {
                 continue;
             }
             int from = fabric.graph->sw[port.peer].first_link + port.peer_port;
             int to = fabric.graph->sw[sw].first_link + out;
             edges.insert({from, to});
-            mcsm_deps_t *all = mcsm_deps_new(fabric.graph);
+            struct mcsm_deps *all = mcsm_deps_new(fabric.graph);
             for (auto [a, b] : edges) {
                 mcsm_deps_note(all, a, b);
             }
@@ -351,10 +351,10 @@ class Clusters
     {
         Switches own(size[c]);
         int base = first[c];
-        std::vector<mcsm_gate_t> gates;
+        std::vector<struct mcsm_gate> gates;
         for (int i = 0; i < size[c]; i++) {
             for (int p = 1; p <= 48; p++) {
-                const mcsm_gport_t &port = whole->graph->sw[base + i].ports[p];
+                const struct mcsm_gport &port = whole->graph->sw[base + i].ports[p];
                 if (port.peer >= 0 && cluster_of(port.peer) == c && port.peer - base > i) {
                     mcsm_graph_link(own.graph, i, p, port.peer - base, port.peer_port);
                 }
@@ -390,7 +390,7 @@ class Clusters
             cluster[lid] = d;
             via[lid] = next[c][d];
             if (!exits.empty()) {
-                const mcsm_gate_t &gate = gates[exits[lid % exits.size()]];
+                const struct mcsm_gate &gate = gates[exits[lid % exits.size()]];
                 mcsm_graph_target(own.graph, gate.sw, gate.port, lid, true);
             }
         }
@@ -417,7 +417,7 @@ class Clusters
                 }
             }
         }
-        mcsm_contract_t contract = {};
+        struct mcsm_contract contract = {};
         contract.gates = gates.data();
         contract.count = n;
         contract.via = via.data();
@@ -426,7 +426,7 @@ class Clusters
         contract.enters = enters.get();
         contract.clusters = count;
         contract.tree = nullptr; /* groups have a lane of their own */
-        mcsm_contract_result_t result;
+        struct mcsm_contract_result result;
         ASSERT_EQ(0, mcsm_contract_keep(own.graph, &contract, &result));
         left_out += result.left_out;
         replaced += result.broken;
@@ -541,7 +541,7 @@ TEST(Contract, CircleExactlyIfTheMatricesHaveOne)
                 }
                 done[at] = true;
                 for (int p = 1; p <= 48; p++) {
-                    const mcsm_gport_t &port = whole.graph->sw[at].ports[p];
+                    const struct mcsm_gport &port = whole.graph->sw[at].ports[p];
                     double length = 1 + fabric.draw() % 100 / 40.0;
                     if (port.peer >= 0 && !done[port.peer] && far[at] + length < far[port.peer]) {
                         far[port.peer] = far[at] + length;
@@ -551,7 +551,7 @@ TEST(Contract, CircleExactlyIfTheMatricesHaveOne)
             }
         }
         /* Dependencies of the whole fabric, as pairs of channels. */
-        mcsm_deps_t *deps = mcsm_deps_new(whole.graph);
+        struct mcsm_deps *deps = mcsm_deps_new(whole.graph);
         ASSERT_EQ(0, mcsm_deps_note_unicast(deps, 0));
         bool circle = mcsm_deps_circle(deps, nullptr, 0) > 0;
         /* The same from the matrices: inside of each cluster, chains between border channels. */

@@ -26,31 +26,31 @@ class Election : public testing::Test
     }
     void TearDown() override
     {
-        for (model_manager_t *manager : {a, b}) {
+        for (struct model_manager *manager : {a, b}) {
             model_manager_free(manager);
         }
         std::filesystem::remove_all(directory);
         testing::internal::GetCapturedStderr();
     }
-    model_manager_t *start(int host, const std::string &name, const std::string &more)
+    struct model_manager *start(int host, const std::string &name, const std::string &more)
     {
         std::string text = "[cluster]\nname = " + name +
                            "\nlid-min = 10\nlid-max = 99\nstate-dir = " + directory + "\n" + more;
-        model_manager_t *manager = model_manager_new(&model, host, text.c_str());
+        struct model_manager *manager = model_manager_new(&model, host, text.c_str());
         model_run(manager, 10000);
         return manager;
     }
-    void sweep(model_manager_t *manager)
+    void sweep(struct model_manager *manager)
     {
         mcsm_sm_sweep(manager->sm);
         model_run(manager, 10000);
     }
-    void light(model_manager_t *manager)
+    void light(struct model_manager *manager)
     {
         manager->sm->sweep.next_light = 0;
         model_run(manager, 10000);
     }
-    uint8_t state(const model_manager_t *manager)
+    uint8_t state(const struct model_manager *manager)
     {
         return manager->sm->election.state;
     }
@@ -75,10 +75,10 @@ class Election : public testing::Test
     }
     /* An order by SMInfo; returns the status of the answer. `proven`: by a peer that has the key.
      */
-    unsigned send_order(model_manager_t *to, uint32_t what, bool proven)
+    unsigned send_order(struct model_manager *to, uint32_t what, bool proven)
     {
         uint8_t mad[MCSM_MAD_SIZE] = {1, MCSM_CLASS_SMP_LID, 1, MCSM_SET};
-        mcsm_addr_t from = {};
+        struct mcsm_addr from = {};
         from.lid = 55;
         mcsm_put16(mad, MCSM_MAD_ATTR, MCSM_SM_INFO);
         mcsm_put32(mad, MCSM_MAD_MOD, what);
@@ -93,8 +93,8 @@ class Election : public testing::Test
         return mcsm_get16(to->sm_info, MCSM_MAD_STATUS);
     }
     static constexpr const char *keys = "sm-key = 0x1111\nm-key = 0x2222\n";
-    model_t model;
-    model_manager_t *a = nullptr, *b = nullptr;
+    struct model model;
+    struct model_manager *a = nullptr, *b = nullptr;
     char directory[40] = "/tmp/mcsm-election-XXXXXX";
 };
 
@@ -121,7 +121,7 @@ TEST_F(Election, KeysAreMadeAndKept)
     EXPECT_EQ(m_key, a->config->m_key);
     EXPECT_TRUE(all_reached());
     std::ofstream(file) << "nonsense\n";
-    mcsm_config_t config = *a->config;
+    struct mcsm_config config = *a->config;
     EXPECT_EQ(-EINVAL, mcsm_keys_complete(&config));
 }
 
@@ -132,7 +132,7 @@ TEST_F(Election, ForeignManagerNeverTakesOver)
     for (int priority : {0, 8, 15}) {
         a = start(2, "a", "priority = 8\n");
         ASSERT_TRUE(all_reached());
-        std::vector<model_node_t> before(model.nodes, model.nodes + 6);
+        std::vector<struct model_node> before(model.nodes, model.nodes + 6);
         b = start(3, "x", "priority = " + std::to_string(priority) + "\n");
         mcsm_sm_sweep(a->sm); /* trap 144 does that on a real fabric */
         model_run(a, 10000);
@@ -181,7 +181,7 @@ TEST_F(Election, PeerAboveGetsTheClusterByHandover)
     EXPECT_EQ(nullptr, a->sm->election.foreign);
     EXPECT_TRUE(all_reached());
     /* The recorded HANDOVER, sent again, does nothing; nor does one to the new master. */
-    mcsm_addr_t from = {};
+    struct mcsm_addr from = {};
     from.lid = lid(2);
     model_deliver(a, &from, a->order);
     EXPECT_EQ(MCSM_SM_STANDBY_STATE, state(a));
@@ -316,7 +316,7 @@ TEST_F(Election, TrapOfAWrongMKey)
 {
     a = start(2, "a", keys);
     uint8_t mad[MCSM_MAD_SIZE] = {1, MCSM_CLASS_SMP_LID, 1, MCSM_TRAP};
-    mcsm_addr_t from = {};
+    struct mcsm_addr from = {};
     from.lid = lid(4);
     mcsm_put16(mad, MCSM_MAD_ATTR, MCSM_NOTICE);
     mad[MCSM_SMP_BODY] = 0x82;

@@ -27,28 +27,28 @@ class Failover : public testing::Test
         model_manager_free(b);
         std::filesystem::remove_all(directory);
     }
-    model_manager_t *start(int host, int priority)
+    struct model_manager *start(int host, int priority)
     {
         std::string text =
             "[cluster]\nname = a\nlid-min = 10\nlid-max = 99\nsm-key = 0x1111\nm-key = 0x2222\n"
             "state-dir = " +
             std::string(directory) + "\npriority = " + std::to_string(priority) + "\n";
-        model_manager_t *manager = model_manager_new(&model, host, text.c_str());
+        struct model_manager *manager = model_manager_new(&model, host, text.c_str());
         model_run(manager, 10000);
         return manager;
     }
-    uint8_t state(const model_manager_t *manager)
+    uint8_t state(const struct model_manager *manager)
     {
         return manager->sm->election.state;
     }
     /* Until no packet is left. */
-    void run_all(model_manager_t *manager)
+    void run_all(struct model_manager *manager)
     {
         for (int i = 0; i < 20; i++) {
             model_run(manager, 2000);
         }
     }
-    void sweep(model_manager_t *manager)
+    void sweep(struct model_manager *manager)
     {
         mcsm_sm_sweep(manager->sm);
         run_all(manager);
@@ -107,11 +107,11 @@ class Failover : public testing::Test
     {
         return mcsm_get16(model.nodes[host].ports[1].info, MCSM_PI_LID);
     }
-    void request(model_manager_t *to, int host, uint8_t method, uint16_t attr, uint64_t mask,
+    void request(struct model_manager *to, int host, uint8_t method, uint16_t attr, uint64_t mask,
                  const uint8_t *data, uint32_t tid)
     {
         uint8_t mad[MCSM_MAD_SIZE] = {1, MCSM_CLASS_SA, 2, method};
-        mcsm_addr_t from = {};
+        struct mcsm_addr from = {};
         from.lid = lid(host);
         from.qpn = 1;
         from.agent = MCSM_CLASS_SA;
@@ -128,7 +128,8 @@ class Failover : public testing::Test
         memcpy(mgid, begin, sizeof(begin));
         mcsm_put16(mgid, 14, group);
     }
-    void join(model_manager_t *to, int host, int group, uint32_t tid, uint8_t method = MCSM_SET)
+    void join(struct model_manager *to, int host, int group, uint32_t tid,
+              uint8_t method = MCSM_SET)
     {
         uint8_t data[200] = {};
         mgid_of(group, data);
@@ -139,13 +140,13 @@ class Failover : public testing::Test
         data[48] = 0x21;
         request(to, host, method, MCSM_SA_MC_MEMBER, 0x11087, data, tid);
     }
-    bool is_member(model_manager_t *manager, int host, int group)
+    bool is_member(struct model_manager *manager, int host, int group)
     {
         uint8_t mgid[16];
-        mcsm_group_t *found;
+        struct mcsm_group *found;
         mgid_of(group, mgid);
         HASH_FIND(hh, manager->sa->groups, mgid, 16, found);
-        for (mcsm_member_t *m = found ? found->members : nullptr; m; m = m->next) {
+        for (struct mcsm_member *m = found ? found->members : nullptr; m; m = m->next) {
             if (m->port_guid == model.nodes[host].guid + 1) {
                 return true;
             }
@@ -164,8 +165,8 @@ class Failover : public testing::Test
         }
         return good;
     }
-    model_t model;
-    model_manager_t *a = nullptr, *b = nullptr;
+    struct model model;
+    struct model_manager *a = nullptr, *b = nullptr;
     unsigned mlids = 0;
     uint64_t second = 0;
     char directory[40] = "/tmp/mcsm-failover-XXXXXX";
@@ -326,7 +327,7 @@ TEST_F(Failover, RecordsAreProven)
     join(a, 4, 1, 2, MCSM_DELETE);
     run_all(a);
     EXPECT_FALSE(is_member(b, 4, 1));
-    mcsm_addr_t from = {};
+    struct mcsm_addr from = {};
     from.lid = lid(2);
     from.agent = MCSM_CLASS_STATE;
     unsigned sent = b->state_sent;
@@ -350,7 +351,7 @@ TEST_F(Failover, HandoverKeepsRegistrations)
     start_both();
     join(a, 4, 1, 1);
     run_all(a);
-    mcsm_config_t *config = b->config;
+    struct mcsm_config *config = b->config;
     config->priority = 12;
     for (int i = 2; i < 6; i++) {
         model.nodes[i].asked_again = false;

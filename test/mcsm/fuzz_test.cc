@@ -57,8 +57,8 @@ class Fuzz : public testing::Test
         uint16_t lid = mcsm_get16(model.nodes[5].ports[1].info, MCSM_PI_LID);
         EXPECT_EQ(5, model_route(&model, 2, lid, nullptr));
     }
-    model_t model;
-    model_manager_t *manager = nullptr;
+    struct model model;
+    struct model_manager *manager = nullptr;
     char directory[32] = "/tmp/mcsm-fuzz-XXXXXX";
 };
 
@@ -66,7 +66,7 @@ class Fuzz : public testing::Test
 class Forger
 {
   public:
-    Forger(const model_t &nodes, unsigned seed) : model(nodes), draw(seed)
+    Forger(const struct model &nodes, unsigned seed) : model(nodes), draw(seed)
     {
     }
     uint32_t below(uint32_t limit)
@@ -74,9 +74,9 @@ class Forger
         return draw() % limit;
     }
     /* The next MAD; returns whom it comes from. */
-    mcsm_addr_t next(uint8_t *mad)
+    struct mcsm_addr next(uint8_t *mad)
     {
-        mcsm_addr_t from = {};
+        struct mcsm_addr from = {};
         int host = 2 + below(4);
 
         from.lid = mcsm_get16(model.nodes[host].ports[1].info, MCSM_PI_LID);
@@ -204,7 +204,7 @@ class Forger
         mcsm_put16(mad, MCSM_MAD_ATTR, attr);
         mcsm_put64(mad, MCSM_SA_COMPONENTS, mask);
     }
-    const model_t &model;
+    const struct model &model;
     std::mt19937 draw;
 };
 
@@ -214,7 +214,7 @@ TEST_F(Fuzz, RequestsTrapsAndAnswersAtRandom)
     size_t start = 0;
     for (int i = 0; i < count(); i++) {
         uint8_t mad[MCSM_MAD_SIZE];
-        mcsm_addr_t from = forger.next(mad);
+        struct mcsm_addr from = forger.next(mad);
         model_deliver(manager, &from, mad);
         if (i % 64 == 0) {
             model_run(manager, 200);
@@ -225,8 +225,8 @@ TEST_F(Fuzz, RequestsTrapsAndAnswersAtRandom)
         }
     }
     /* They got as far as the code that is meant: not all were refused at the door. */
-    const mcsm_sa_counters_t *served = mcsm_sa_stats(manager->sa);
-    const mcsm_sm_stats_t *stats = &manager->sm->stats;
+    const struct mcsm_sa_counters *served = mcsm_sa_stats(manager->sa);
+    const struct mcsm_sm_stats *stats = &manager->sm->stats;
     uint64_t traps = stats->traps[0] + stats->traps[1] + stats->traps[4] + stats->traps[5];
     printf("%lu requests, %lu refused, %lu joins, %u groups, %u services, %u subscriptions, %lu "
            "reports, %lu traps, %lu sweeps\n",
@@ -261,8 +261,8 @@ TEST_F(Fuzz, AnswersOfANodeThatLies)
             }
         }
     }
-    const mcsm_sm_stats_t *stats = &manager->sm->stats;
-    const mcsm_mad_stats_t *mads = mcsm_mads_stats(manager->smps);
+    const struct mcsm_sm_stats *stats = &manager->sm->stats;
+    const struct mcsm_mad_stats *mads = mcsm_mads_stats(manager->smps);
     printf("%lu sweeps, %lu answers, %lu refused, %lu that nobody asked for, %lu failed Sets\n",
            stats->heavy_sweeps, mads->answered, mads->refused, mads->stray, stats->failed_sets);
     EXPECT_GT(stats->heavy_sweeps, count() / 400u); /* most get to their end */
@@ -279,7 +279,7 @@ TEST_F(Fuzz, RmppThatNeverEnds)
     /* First segments of transfers whose next ones never come. */
     for (int i = 0; i < 10000; i++) {
         uint8_t mad[MCSM_MAD_SIZE] = {1, 3, 2, 0x14};
-        mcsm_addr_t from = {};
+        struct mcsm_addr from = {};
         from.lid = 1 + i % 6;
         mad[24] = 1;
         mad[25] = 1;

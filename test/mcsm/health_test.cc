@@ -77,11 +77,11 @@ class Health : public testing::Test
         }
         return all;
     }
-    mcsm_link_t *link(int sw, int port)
+    struct mcsm_link *link(int sw, int port)
     {
         return mcsm_health_find(m->health, 0x100 + sw, port);
     }
-    mcsm_link_state_t state(int sw, int port)
+    enum mcsm_link_state state(int sw, int port)
     {
         return mcsm_health_state(link(sw, port));
     }
@@ -96,8 +96,8 @@ class Health : public testing::Test
         m->event_log[0] = '\0';
         return found;
     }
-    model_t model;
-    model_manager_t *m = nullptr;
+    struct model model;
+    struct model_manager *m = nullptr;
     char directory[64];
 };
 
@@ -106,7 +106,7 @@ TEST_F(Health, CountersHaveDeltasAndTotals)
     symbol_errors(0, 2, 7);
     mcsm_put64(model.nodes[0].ports[2].wide, 8, 1ULL << 40);
     start("");
-    mcsm_counters_t &counters = link(0, 2)->ends[0].counters;
+    struct mcsm_counters &counters = link(0, 2)->ends[0].counters;
     EXPECT_EQ(7u, counters.total[MCSM_COUNTER_SYMBOL_ERROR]);
     EXPECT_EQ(0u, counters.delta[MCSM_COUNTER_SYMBOL_ERROR]);
     EXPECT_EQ(1ULL << 40, counters.total[MCSM_COUNTER_XMIT_DATA]);
@@ -126,7 +126,7 @@ TEST_F(Health, CountersHaveDeltasAndTotals)
 TEST_F(Health, EveryCounterIsReadAtItsPlace)
 {
     static const int sizes[] = {2, 1, 1, 2, 2, 2, 2, 1, 1};
-    mcsm_counters_t counters = {};
+    struct mcsm_counters counters = {};
     uint8_t data[64] = {};
     for (int i = 0, at = 4; i < 9; at += sizes[i++]) {
         data[at + sizes[i] - 1] = i + 1;
@@ -221,7 +221,7 @@ TEST_F(Health, ANewLengthOfTheWindowForgets)
     symbol_errors(0, 2, 5);
     model_health(m, 11);
     EXPECT_EQ(5u, mcsm_health_errors(link(0, 2)));
-    const_cast<mcsm_config_t *>(m->sm->config)->health_window = 86400;
+    const_cast<struct mcsm_config *>(m->sm->config)->health_window = 86400;
     model_health(m, 11);
     EXPECT_EQ(0u, mcsm_health_errors(link(0, 2)));
     symbol_errors(0, 2, 3);

@@ -25,9 +25,9 @@ class Lids : public testing::Test
         mcsm_lids_free(lids);
         std::filesystem::remove_all(directory);
     }
-    mcsm_port_t *host(uint64_t guid, uint16_t lid_in_port = 0)
+    struct mcsm_port *host(uint64_t guid, uint16_t lid_in_port = 0)
     {
-        mcsm_node_t *node = mcsm_fabric_add(fabric, guid, 1, 1);
+        struct mcsm_node *node = mcsm_fabric_add(fabric, guid, 1, 1);
         node->ports[1].guid = guid;
         node->ports[1].known = true;
         mcsm_put16(node->ports[1].info, MCSM_PI_LID, lid_in_port);
@@ -39,14 +39,14 @@ class Lids : public testing::Test
         lids = mcsm_lids_new(&config);
     }
     char directory[32] = "/tmp/mcsm-lids-XXXXXX";
-    mcsm_config_t config = {};
-    mcsm_fabric_t *fabric;
-    mcsm_lids_t *lids = nullptr;
+    struct mcsm_config config = {};
+    struct mcsm_fabric *fabric;
+    struct mcsm_lids *lids = nullptr;
 };
 
 TEST_F(Lids, FromTheMinimumUpwards)
 {
-    mcsm_port_t *b = host(2), *a = host(1);
+    struct mcsm_port *b = host(2), *a = host(1);
     start();
     EXPECT_EQ(0, mcsm_lids_assign(lids, fabric));
     EXPECT_EQ(10, a->lid);
@@ -57,11 +57,11 @@ TEST_F(Lids, FromTheMinimumUpwards)
 
 TEST_F(Lids, KeptOverARestart)
 {
-    mcsm_port_t *b = host(5);
+    struct mcsm_port *b = host(5);
     start();
     mcsm_lids_assign(lids, fabric);
     EXPECT_EQ(0, mcsm_lids_save(lids));
-    mcsm_port_t *a = host(1); /* would get 10 if it were first */
+    struct mcsm_port *a = host(1); /* would get 10 if it were first */
     start();
     EXPECT_EQ(0, mcsm_lids_assign(lids, fabric));
     EXPECT_EQ(10, b->lid);
@@ -70,7 +70,7 @@ TEST_F(Lids, KeptOverARestart)
 
 TEST_F(Lids, TakenOverFromThePortWhenTheFileIsLost)
 {
-    mcsm_port_t *a = host(1, 15), *b = host(2, 5);
+    struct mcsm_port *a = host(1, 15), *b = host(2, 5);
     start();
     EXPECT_EQ(0, mcsm_lids_assign(lids, fabric));
     EXPECT_EQ(15, a->lid);
@@ -79,7 +79,7 @@ TEST_F(Lids, TakenOverFromThePortWhenTheFileIsLost)
 
 TEST_F(Lids, TwoPortsWithOneLid)
 {
-    mcsm_port_t *a = host(1, 15), *b = host(2, 15);
+    struct mcsm_port *a = host(1, 15), *b = host(2, 15);
     start();
     EXPECT_EQ(0, mcsm_lids_assign(lids, fabric));
     EXPECT_EQ(15, a->lid);
@@ -103,7 +103,7 @@ TEST_F(Lids, Exhausted)
 TEST_F(Lids, LmcGivesAlignedBlocks)
 {
     config.lmc = 2;
-    mcsm_port_t *a = host(1), *b = host(2);
+    struct mcsm_port *a = host(1), *b = host(2);
     start();
     EXPECT_EQ(0, mcsm_lids_assign(lids, fabric));
     EXPECT_EQ(12, a->lid);
@@ -116,9 +116,9 @@ TEST_F(Lids, LmcGivesAlignedBlocks)
 
 TEST_F(Lids, Database)
 {
-    mcsm_lid_entry_t entries[] = {{1, 17}, {2, 12}};
+    struct mcsm_lid_entry entries[] = {{1, 17}, {2, 12}};
     config.db = {entries, 2};
-    mcsm_port_t *a = host(1), *b = host(2), *c = host(3);
+    struct mcsm_port *a = host(1), *b = host(2), *c = host(3);
     start();
     EXPECT_EQ(1, mcsm_lids_assign(lids, fabric));
     EXPECT_EQ(17, a->lid);
@@ -131,7 +131,7 @@ TEST_F(Lids, DamagedFileIsNotTrusted)
     FILE *file = fopen((std::string(directory) + "/t.lids").c_str(), "w");
     fputs("0x1 10\n0x2 10\n", file);
     fclose(file);
-    mcsm_port_t *a = host(1);
+    struct mcsm_port *a = host(1);
     start();
     EXPECT_EQ(0, mcsm_lids_assign(lids, fabric));
     EXPECT_EQ(10, a->lid);

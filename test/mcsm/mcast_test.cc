@@ -12,7 +12,7 @@ TEST(Multicast, TreeOnRandomFabrics)
         std::mt19937 draw(seed);
         int count = 1 + draw() % 12;
         std::vector<uint8_t> nports(count, 60);
-        mcsm_graph_t *graph = mcsm_graph_new(count, nports.data());
+        struct mcsm_graph *graph = mcsm_graph_new(count, nports.data());
         std::vector<int> next(count, 1);
         auto link = [&](int a, int b) { mcsm_graph_link(graph, a, next[a]++, b, next[b]++); };
         for (int i = 1; i < count; i++) {
@@ -23,12 +23,12 @@ TEST(Multicast, TreeOnRandomFabrics)
                 link(a, b);
             }
         }
-        std::vector<mcsm_leaf_t> leaves;
+        std::vector<struct mcsm_leaf> leaves;
         for (unsigned i = 0; i < 1 + seed % 5; i++) {
             int sw = draw() % count;
             leaves.push_back({sw, (uint8_t)next[sw]++});
         }
-        mcsm_tree_t *tree = mcsm_tree_new(graph, false);
+        struct mcsm_tree *tree = mcsm_tree_new(graph, false);
         std::vector<std::array<uint64_t, 4>> sets(count);
         auto *ports = reinterpret_cast<uint64_t(*)[4]>(sets.data());
         mcsm_tree_cut(tree, leaves.data(), leaves.size(), ports);

@@ -32,13 +32,13 @@ class TemporaryFile
 };
 
 /* The errors of reading a configuration; the configuration is freed. */
-inline std::string errors_of(const std::string &text, mcsm_config_t **config_p = nullptr)
+inline std::string errors_of(const std::string &text, struct mcsm_config **config_p = nullptr)
 {
     TemporaryFile file(text);
     char *said = nullptr;
     size_t size;
     FILE *err = open_memstream(&said, &size);
-    mcsm_config_t *config = mcsm_config_read(file.path.c_str(), err);
+    struct mcsm_config *config = mcsm_config_read(file.path.c_str(), err);
     fclose(err);
     std::string result(said);
     free(said);

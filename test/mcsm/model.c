@@ -5,15 +5,15 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-void model_start(model_t *model)
+void model_start(struct model *model)
 {
     memset(model, 0, sizeof(*model));
     model->seed = 1;
 }
 
-int model_add(model_t *model, uint64_t guid, bool sw, uint8_t nports)
+int model_add(struct model *model, uint64_t guid, bool sw, uint8_t nports)
 {
-    model_node_t *node = &model->nodes[model->count];
+    struct model_node *node = &model->nodes[model->count];
 
     node->guid = guid;
     node->sw = sw;
@@ -38,14 +38,14 @@ int model_add(model_t *model, uint64_t guid, bool sw, uint8_t nports)
     return model->count++;
 }
 
-static void set_state(model_node_t *node, uint8_t port, uint8_t state)
+static void set_state(struct model_node *node, uint8_t port, uint8_t state)
 {
     mcsm_put_lo(node->ports[port].info, MCSM_PI_STATE_LO, state);
     mcsm_put_hi(node->ports[port].info, MCSM_PI_PHYS_HI, state > 1 ? MCSM_PHYS_LINK_UP : 2);
     node->sw_info[MCSM_SI_LIFE] |= MCSM_SI_STATE_CHANGE;
 }
 
-void model_link(model_t *model, int a, uint8_t a_port, int b, uint8_t b_port)
+void model_link(struct model *model, int a, uint8_t a_port, int b, uint8_t b_port)
 {
     model->nodes[a].ports[a_port].peer = b;
     model->nodes[a].ports[a_port].peer_port = b_port;
@@ -55,7 +55,7 @@ void model_link(model_t *model, int a, uint8_t a_port, int b, uint8_t b_port)
     set_state(&model->nodes[b], b_port, MCSM_STATE_INIT);
 }
 
-void model_two_switches(model_t *model)
+void model_two_switches(struct model *model)
 {
     for (int i = 0; i < 2; i++) {
         model_add(model, 0x100 + i, true, 8);
@@ -67,7 +67,7 @@ void model_two_switches(model_t *model)
     model_link(model, 0, 5, 1, 5);
 }
 
-void model_unlink(model_t *model, int a, uint8_t a_port)
+void model_unlink(struct model *model, int a, uint8_t a_port)
 {
     int b = model->nodes[a].ports[a_port].peer;
     uint8_t b_port = model->nodes[a].ports[a_port].peer_port;
@@ -80,7 +80,7 @@ void model_unlink(model_t *model, int a, uint8_t a_port)
 
 /* ---- a node's answer to an SMP ---- */
 
-static void node_info(const model_node_t *node, uint8_t port, uint8_t *body)
+static void node_info(const struct model_node *node, uint8_t port, uint8_t *body)
 {
     memset(body, 0, 64);
     body[0] = body[1] = 1;
@@ -93,7 +93,7 @@ static void node_info(const model_node_t *node, uint8_t port, uint8_t *body)
     body[MCSM_NI_LOCAL_PORT] = port;
 }
 
-static void port_info(model_node_t *node, uint8_t port, bool set, uint8_t *body)
+static void port_info(struct model_node *node, uint8_t port, bool set, uint8_t *body)
 {
     uint8_t *info = node->ports[port].info, old[64], state = mcsm_lo(body, MCSM_PI_STATE_LO);
 
@@ -114,7 +114,7 @@ static void port_info(model_node_t *node, uint8_t port, bool set, uint8_t *body)
     memcpy(body, info, 64);
 }
 
-static void switch_info(model_node_t *node, bool set, uint8_t *body)
+static void switch_info(struct model_node *node, bool set, uint8_t *body)
 {
     if (set) {
         uint8_t changed = node->sw_info[MCSM_SI_LIFE] & MCSM_SI_STATE_CHANGE;
@@ -129,7 +129,7 @@ static void switch_info(model_node_t *node, bool set, uint8_t *body)
     memcpy(body, node->sw_info, 64);
 }
 
-static bool tables(model_node_t *node, uint16_t attr, uint32_t mod, bool set, uint8_t *body)
+static bool tables(struct model_node *node, uint16_t attr, uint32_t mod, bool set, uint8_t *body)
 {
     unsigned block = mod & 0x1ff;
 
@@ -152,7 +152,7 @@ static bool tables(model_node_t *node, uint16_t attr, uint32_t mod, bool set, ui
     return true;
 }
 
-static bool pkeys(model_node_t *node, unsigned port, unsigned block, bool set, uint8_t *body)
+static bool pkeys(struct model_node *node, unsigned port, unsigned block, bool set, uint8_t *body)
 {
     if (port > node->nports || (block + 1) * 32 > MODEL_PKEYS) {
         return false;
@@ -165,7 +165,7 @@ static bool pkeys(model_node_t *node, unsigned port, unsigned block, bool set, u
 }
 
 /* False: refused. */
-static bool handle(model_node_t *node, uint8_t in_port, const uint8_t *mad, uint8_t *body)
+static bool handle(struct model_node *node, uint8_t in_port, const uint8_t *mad, uint8_t *body)
 {
     bool set = mad[MCSM_MAD_METHOD] == MCSM_SET;
     uint32_t mod = mcsm_get32(mad, MCSM_MAD_MOD);
@@ -208,7 +208,7 @@ static bool handle(model_node_t *node, uint8_t in_port, const uint8_t *mad, uint
 
 /* M_Key and protection bits are on port 0 of a switch and on port 1 of a host. Levels 0 and 1 let
  * every manager read; levels 2 and 3 do not. */
-static bool has_key(const model_node_t *node, const uint8_t *mad)
+static bool has_key(const struct model_node *node, const uint8_t *mad)
 {
     const uint8_t *info = node->ports[node->sw ? 0 : 1].info;
 
@@ -218,10 +218,10 @@ static bool has_key(const model_node_t *node, const uint8_t *mad)
     return mad[MCSM_MAD_METHOD] != MCSM_SET && info[MCSM_PI_LMC] >> 6 < 2;
 }
 
-static void post(model_manager_t *manager, const mcsm_addr_t *from, const uint8_t *mad,
+static void post(struct model_manager *manager, const struct mcsm_addr *from, const uint8_t *mad,
                  size_t length, bool error)
 {
-    model_packet_t *packet = calloc(1, sizeof(*packet) + length);
+    struct model_packet *packet = calloc(1, sizeof(*packet) + length);
 
     if (packet == NULL) {
         abort();
@@ -234,15 +234,15 @@ static void post(model_manager_t *manager, const mcsm_addr_t *from, const uint8_
     manager->inbox_end = &packet->next;
 }
 
-static bool happens(model_t *model, unsigned percent)
+static bool happens(struct model *model, unsigned percent)
 {
     return percent > 0 && (unsigned)rand_r(&model->seed) % 100 < percent;
 }
 
 /* Follow a directed route. The node, or -1. */
-static int find_node(const model_manager_t *manager, const uint8_t *mad, uint8_t *in_port)
+static int find_node(const struct model_manager *manager, const uint8_t *mad, uint8_t *in_port)
 {
-    const model_t *model = manager->model;
+    const struct model *model = manager->model;
     int at = manager->host;
 
     *in_port = 1;
@@ -261,10 +261,10 @@ static int find_node(const model_manager_t *manager, const uint8_t *mad, uint8_t
 
 /* SMInfo goes to the manager on that host, which answers through its own send_packet(). The host
  * number identifies the sender, in place of its LID. */
-static void send_to_manager(model_manager_t *sender, int host, const uint8_t *mad)
+static void send_to_manager(struct model_manager *sender, int host, const uint8_t *mad)
 {
-    model_manager_t *receiver = sender->model->managers[host];
-    mcsm_addr_t from = {.lid = 0xffff, .qpn = sender->host, .agent = mad[MCSM_MAD_CLASS]};
+    struct model_manager *receiver = sender->model->managers[host];
+    struct mcsm_addr from = {.lid = 0xffff, .qpn = sender->host, .agent = mad[MCSM_MAD_CLASS]};
 
     if (mad[MCSM_MAD_METHOD] == MCSM_SET) {
         memcpy(sender->order, mad, MCSM_MAD_SIZE);
@@ -278,12 +278,12 @@ static void send_to_manager(model_manager_t *sender, int host, const uint8_t *ma
 }
 
 /* PerfMgtGet and PerfMgtSet of counters, by LID. */
-static void send_poll(model_manager_t *manager, const mcsm_addr_t *to, const uint8_t *mad)
+static void send_poll(struct model_manager *manager, const struct mcsm_addr *to, const uint8_t *mad)
 {
-    model_t *model = manager->model;
+    struct model *model = manager->model;
     uint8_t answer[MCSM_MAD_SIZE], port = mad[MCSM_PM_DATA + MCSM_PM_PORT_SELECT];
     bool wide = mcsm_get16(mad, MCSM_MAD_ATTR) == MCSM_PORT_COUNTERS_EXTENDED;
-    model_node_t *node = NULL;
+    struct model_node *node = NULL;
 
     for (int i = 0; i < model->count; i++) {
         const uint8_t *info = model->nodes[i].ports[model->nodes[i].sw ? 0 : 1].info;
@@ -311,10 +311,10 @@ static void send_poll(model_manager_t *manager, const mcsm_addr_t *to, const uin
 }
 
 /* Registrations for a standby, by LID. The sender's LID is that of its host. */
-static void send_state(model_manager_t *sender, const mcsm_addr_t *to, const uint8_t *mad)
+static void send_state(struct model_manager *sender, const struct mcsm_addr *to, const uint8_t *mad)
 {
-    const model_t *model = sender->model;
-    mcsm_addr_t from = *to;
+    const struct model *model = sender->model;
+    struct mcsm_addr from = *to;
 
     from.lid = mcsm_get16(model->nodes[sender->host].ports[1].info, MCSM_PI_LID);
     sender->state_sent++;
@@ -332,13 +332,13 @@ static void send_state(model_manager_t *sender, const mcsm_addr_t *to, const uin
     }
 }
 
-static int send_packet(void *arg, const mcsm_addr_t *to, const uint8_t *mad, size_t length,
+static int send_packet(void *arg, const struct mcsm_addr *to, const uint8_t *mad, size_t length,
                        unsigned timeout)
 {
-    model_manager_t *manager = arg;
-    model_t *model = manager->model;
+    struct model_manager *manager = arg;
+    struct model *model = manager->model;
     uint8_t answer[MCSM_MAD_SIZE], in_port;
-    model_node_t *node;
+    struct model_node *node;
     int at;
 
     (void)timeout;
@@ -409,14 +409,14 @@ static int send_packet(void *arg, const mcsm_addr_t *to, const uint8_t *mad, siz
 
 static void members(void *arg, uint16_t mlid, void (*leaf)(void *, uint64_t, bool), void *leaf_arg)
 {
-    model_manager_t *manager = arg;
+    struct model_manager *manager = arg;
 
     mcsm_sa_members(manager->sa, mlid, leaf, leaf_arg);
 }
 
 static void swept(void *arg)
 {
-    model_manager_t *manager = arg;
+    struct model_manager *manager = arg;
 
     mcsm_sa_swept(manager->sa);
     mcsm_health_swept(manager->health, mcsm_now() + manager->later);
@@ -424,17 +424,17 @@ static void swept(void *arg)
 
 static void end_port(void *arg, uint64_t guid, bool there)
 {
-    mcsm_sa_end_port(((model_manager_t *)arg)->sa, guid, there);
+    mcsm_sa_end_port(((struct model_manager *)arg)->sa, guid, there);
 }
 
 static void trap(void *arg, const uint8_t *notice)
 {
-    mcsm_sa_notice(((model_manager_t *)arg)->sa, notice);
+    mcsm_sa_notice(((struct model_manager *)arg)->sa, notice);
 }
 
-static void event(void *arg, const mcsm_event_t *event)
+static void event(void *arg, const struct mcsm_event *event)
 {
-    model_manager_t *manager = arg;
+    struct model_manager *manager = arg;
 
     manager->events++;
     snprintf(manager->event, sizeof(manager->event), "%s", event->name);
@@ -444,19 +444,19 @@ static void event(void *arg, const mcsm_event_t *event)
 
 static void new_state(void *arg, uint8_t state)
 {
-    mcsm_sa_state(((model_manager_t *)arg)->sa, state);
+    mcsm_sa_state(((struct model_manager *)arg)->sa, state);
 }
 
-model_manager_t *model_manager_new(model_t *model, int host, const char *text)
+struct model_manager *model_manager_new(struct model *model, int host, const char *text)
 {
-    model_manager_t *manager = calloc(1, sizeof(*manager));
-    mcsm_sm_events_t events = {.arg = manager,
-                               .swept = swept,
-                               .end_port = end_port,
-                               .trap = trap,
-                               .members = members,
-                               .state = new_state,
-                               .event = event};
+    struct model_manager *manager = calloc(1, sizeof(*manager));
+    struct mcsm_sm_events events = {.arg = manager,
+                                    .swept = swept,
+                                    .end_port = end_port,
+                                    .trap = trap,
+                                    .members = members,
+                                    .state = new_state,
+                                    .event = event};
     char path[] = "/tmp/mcsm-model-XXXXXX";
     int fd = mkstemp(path);
 
@@ -488,7 +488,7 @@ model_manager_t *model_manager_new(model_t *model, int host, const char *text)
     return manager;
 }
 
-void model_manager_free(model_manager_t *manager)
+void model_manager_free(struct model_manager *manager)
 {
     if (manager == NULL) {
         return;
@@ -502,7 +502,7 @@ void model_manager_free(model_manager_t *manager)
     mcsm_health_free(manager->health);
     mcsm_config_free(manager->config);
     while (manager->inbox != NULL) {
-        model_packet_t *packet = manager->inbox;
+        struct model_packet *packet = manager->inbox;
 
         manager->inbox = packet->next;
         free(packet);
@@ -511,7 +511,7 @@ void model_manager_free(model_manager_t *manager)
     free(manager);
 }
 
-static void deliver(model_manager_t *manager, const mcsm_addr_t *from, const uint8_t *mad,
+static void deliver(struct model_manager *manager, const struct mcsm_addr *from, const uint8_t *mad,
                     bool error)
 {
     bool state = mad[MCSM_MAD_CLASS] == MCSM_CLASS_STATE;
@@ -533,9 +533,9 @@ static void deliver(model_manager_t *manager, const mcsm_addr_t *from, const uin
     }
 }
 
-static void take(model_manager_t *manager)
+static void take(struct model_manager *manager)
 {
-    model_packet_t *packet = manager->inbox;
+    struct model_packet *packet = manager->inbox;
 
     manager->inbox = packet->next;
     if (manager->inbox == NULL) {
@@ -545,12 +545,12 @@ static void take(model_manager_t *manager)
     free(packet);
 }
 
-void model_deliver(model_manager_t *manager, const mcsm_addr_t *from, const uint8_t *mad)
+void model_deliver(struct model_manager *manager, const struct mcsm_addr *from, const uint8_t *mad)
 {
     deliver(manager, from, mad, false);
 }
 
-static bool packets_wait(const model_t *model)
+static bool packets_wait(const struct model *model)
 {
     for (int host = 0; host < model->count; host++) {
         if (model->managers[host] != NULL && model->managers[host]->inbox != NULL) {
@@ -560,9 +560,9 @@ static bool packets_wait(const model_t *model)
     return false;
 }
 
-void model_run(model_manager_t *manager, int rounds)
+void model_run(struct model_manager *manager, int rounds)
 {
-    model_t *model = manager->model;
+    struct model *model = manager->model;
 
     for (int i = 0; i < rounds; i++) {
         for (int host = 0; host < model->count; host++) {
@@ -582,7 +582,7 @@ void model_run(model_manager_t *manager, int rounds)
     }
 }
 
-void model_health(model_manager_t *manager, unsigned seconds)
+void model_health(struct model_manager *manager, unsigned seconds)
 {
     manager->later += seconds * 1000ULL;
     for (int i = 0; i < 2; i++) { /* asks, then judges the answers */
@@ -591,11 +591,11 @@ void model_health(model_manager_t *manager, unsigned seconds)
     }
 }
 
-int model_sa(model_manager_t *manager, uint16_t from_lid, uint8_t method, uint16_t attr,
+int model_sa(struct model_manager *manager, uint16_t from_lid, uint8_t method, uint16_t attr,
              uint64_t mask, const uint8_t *data)
 {
     uint8_t mad[MCSM_MAD_SIZE] = {1, MCSM_CLASS_SA, 2, method};
-    mcsm_addr_t from = {.lid = from_lid, .qpn = 1, .agent = MCSM_CLASS_SA};
+    struct mcsm_addr from = {.lid = from_lid, .qpn = 1, .agent = MCSM_CLASS_SA};
 
     mcsm_put16(mad, MCSM_MAD_ATTR, attr);
     mcsm_put64(mad, MCSM_SA_COMPONENTS, mask);
@@ -610,12 +610,12 @@ int model_sa(model_manager_t *manager, uint16_t from_lid, uint8_t method, uint16
 
 /* ---- packets ---- */
 
-int model_route(const model_t *model, int from, uint16_t lid, int *hops)
+int model_route(const struct model *model, int from, uint16_t lid, int *hops)
 {
     int at = from, steps = 0;
 
     for (; steps < MODEL_NODES; steps++) {
-        const model_node_t *node = &model->nodes[at];
+        const struct model_node *node = &model->nodes[at];
         uint8_t out = node->sw ? lid < MODEL_LIDS ? node->lft[lid] : MCSM_DROP : 1;
 
         if (mcsm_get16(node->ports[node->sw ? 0 : 1].info, MCSM_PI_LID) == lid) {
@@ -634,10 +634,10 @@ int model_route(const model_t *model, int from, uint16_t lid, int *hops)
     return steps < MODEL_NODES ? at : -1;
 }
 
-static int spread(const model_t *model, int at, uint8_t in_port, uint16_t mlid, int *received,
+static int spread(const struct model *model, int at, uint8_t in_port, uint16_t mlid, int *received,
                   int depth)
 {
-    const model_node_t *node = &model->nodes[at];
+    const struct model_node *node = &model->nodes[at];
 
     if (depth > MODEL_NODES) {
         return -1;
@@ -656,7 +656,7 @@ static int spread(const model_t *model, int at, uint8_t in_port, uint16_t mlid, 
     return 0;
 }
 
-bool model_multicast(const model_t *model, int from, uint16_t mlid, int *received)
+bool model_multicast(const struct model *model, int from, uint16_t mlid, int *received)
 {
     memset(received, 0, MODEL_NODES * sizeof(*received));
     return spread(model, model->nodes[from].ports[1].peer, model->nodes[from].ports[1].peer_port,

@@ -23,7 +23,7 @@ enum {
     MODEL_REQUESTS = 4096
 };
 
-typedef struct model_node {
+struct model_node {
     uint64_t guid, m_key;
     bool sw;
     uint8_t nports;
@@ -41,40 +41,40 @@ typedef struct model_node {
     uint64_t smps;       /* that it received */
     uint64_t violations; /* of these, SMPs with a wrong M_Key */
     bool asked_again;    /* ClientReregister was set */
-} model_node_t;
+};
 
-typedef struct model_packet {
+struct model_packet {
     struct model_packet *next;
-    mcsm_addr_t to;
+    struct mcsm_addr to;
     bool error;
     size_t length;
     uint8_t mad[];
-} model_packet_t;
+};
 
-typedef struct model {
-    model_node_t nodes[MODEL_NODES];
+struct model {
+    struct model_node nodes[MODEL_NODES];
     int count;
     struct model_manager *managers[MODEL_NODES]; /* by their host */
     unsigned loss;                               /* of 100 packets */
     unsigned mutate;                             /* of 100 answers: bytes at random */
     unsigned seed;
     bool no_wide; /* no port has PortCountersExtended */
-} model_t;
+};
 
 /* A manager and its administration on a host of the model. */
-typedef struct model_manager {
-    model_t *model;
+struct model_manager {
+    struct model *model;
     int host;
-    mcsm_config_t *config;
-    mcsm_mads_t *smps, *reports, *polls;
-    mcsm_health_t *health;
+    struct mcsm_config *config;
+    struct mcsm_mads *smps, *reports, *polls;
+    struct mcsm_health *health;
     uint64_t later; /* milliseconds that the clock of health is ahead */
-    mcsm_sm_t *sm;
-    mcsm_sa_t *sa;
-    model_packet_t *inbox, **inbox_end;
+    struct mcsm_sm *sm;
+    struct mcsm_sa *sa;
+    struct model_packet *inbox, **inbox_end;
     uint8_t *answer; /* the last packet of class SA that it sent */
     size_t answer_length;
-    mcsm_addr_t answer_to;
+    struct mcsm_addr answer_to;
     bool confirmed[MODEL_REQUESTS];   /* by transaction ID: it was answered without an error */
     unsigned state_sent;              /* MADs to standbys, and answers to a master */
     uint8_t state_mad[MCSM_MAD_SIZE]; /* the last of them that was delivered */
@@ -85,39 +85,39 @@ typedef struct model_manager {
     unsigned events;
     char event[32];       /* the last one */
     char event_log[1024]; /* names of all events */
-} model_manager_t;
+};
 
-void model_start(model_t *model);
-int model_add(model_t *model, uint64_t guid, bool sw, uint8_t nports);
-void model_link(model_t *model, int a, uint8_t a_port, int b, uint8_t b_port);
+void model_start(struct model *model);
+int model_add(struct model *model, uint64_t guid, bool sw, uint8_t nports);
+void model_link(struct model *model, int a, uint8_t a_port, int b, uint8_t b_port);
 
 /* Two switches, nodes 0 and 1, with one link, and four hosts, nodes 2 to 5, by turns at both. */
-void model_two_switches(model_t *model);
-void model_unlink(model_t *model, int a, uint8_t a_port);
+void model_two_switches(struct model *model);
+void model_unlink(struct model *model, int a, uint8_t a_port);
 
 /* Deliver a packet to a manager. */
-void model_deliver(model_manager_t *manager, const mcsm_addr_t *from, const uint8_t *mad);
+void model_deliver(struct model_manager *manager, const struct mcsm_addr *from, const uint8_t *mad);
 
 /* `text` is a configuration. NULL and a message if it is wrong. */
-model_manager_t *model_manager_new(model_t *model, int host, const char *text);
-void model_manager_free(model_manager_t *manager);
+struct model_manager *model_manager_new(struct model *model, int host, const char *text);
+void model_manager_free(struct model_manager *manager);
 
 /* Let it work until it is idle, for at most `rounds`. */
-void model_run(model_manager_t *manager, int rounds);
+void model_run(struct model_manager *manager, int rounds);
 
 /* `seconds` later: the manager polls all counters if it is time, and works until it is idle. */
-void model_health(model_manager_t *manager, unsigned seconds);
+void model_health(struct model_manager *manager, unsigned seconds);
 
 /* An SA request of a host; the answer is manager->answer. `data` is 200 bytes or NULL. Returns the
  * status of the answer; -1 if there was none. */
-int model_sa(model_manager_t *manager, uint16_t from_lid, uint8_t method, uint16_t attr,
+int model_sa(struct model_manager *manager, uint16_t from_lid, uint8_t method, uint16_t attr,
              uint64_t mask, const uint8_t *data);
 
 /* Where a packet to a LID arrives: the node, or -1. `hops` may be NULL. */
-int model_route(const model_t *model, int from, uint16_t lid, int *hops);
+int model_route(const struct model *model, int from, uint16_t lid, int *hops);
 
 /* How often each node receives one multicast packet. False if the packet goes in a circle. */
-bool model_multicast(const model_t *model, int from, uint16_t mlid, int *received);
+bool model_multicast(const struct model *model, int from, uint16_t mlid, int *received);
 
 #ifdef __cplusplus
 }

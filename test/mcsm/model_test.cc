@@ -70,12 +70,12 @@ class Model : public testing::Test
     {
         return mcsm_get16(model.nodes[node].ports[model.nodes[node].sw ? 0 : 1].info, MCSM_PI_LID);
     }
-    void resweep(model_manager_t *manager)
+    void resweep(struct model_manager *manager)
     {
         mcsm_sm_sweep(manager->sm);
         model_run(manager, 10000);
     }
-    int join(model_manager_t *manager, int node, uint8_t last, uint8_t state = 1)
+    int join(struct model_manager *manager, int node, uint8_t last, uint8_t state = 1)
     {
         uint8_t data[200] = {0xff, 0x12, 0x40, 0x1b, 0xff, 0xff};
         data[15] = last;
@@ -89,8 +89,8 @@ class Model : public testing::Test
         model_run(manager, 10000);
         return status;
     }
-    model_t model;
-    model_manager_t *a = nullptr, *b = nullptr;
+    struct model model;
+    struct model_manager *a = nullptr, *b = nullptr;
     char directory[32];
 };
 
@@ -149,7 +149,7 @@ TEST_F(Model, RestartedSwitchGetsItsTablesAgain)
 TEST_F(Model, RestartedManagerKeepsLidsAndRoutes)
 {
     start_a();
-    model_node_t before[4];
+    struct model_node before[4];
     memcpy(before, model.nodes, sizeof(before));
     uint16_t lids[] = {lid(0), lid(1), lid(4), lid(5)};
     model_manager_free(a);
@@ -245,7 +245,7 @@ TEST_F(Model, TrapIsRepressedAndStartsASweep)
 {
     start_a();
     uint8_t mad[MCSM_MAD_SIZE] = {1, MCSM_CLASS_SMP_LID, 1, MCSM_TRAP};
-    mcsm_addr_t from = {};
+    struct mcsm_addr from = {};
     from.lid = lid(1);
     mcsm_put16(mad, MCSM_MAD_ATTR, MCSM_NOTICE);
     mad[MCSM_SMP_BODY] = 0x81;
@@ -277,7 +277,7 @@ TEST_F(Model, SmInfoNeedsTheKey)
 {
     start_a();
     uint8_t mad[MCSM_MAD_SIZE] = {1, MCSM_CLASS_SMP_LID, 1, MCSM_SET};
-    mcsm_addr_t from = {};
+    struct mcsm_addr from = {};
     from.lid = lid(5);
     mcsm_put16(mad, MCSM_MAD_ATTR, MCSM_SM_INFO);
     mcsm_put32(mad, MCSM_MAD_MOD, MCSM_SM_DISABLE);

@@ -42,7 +42,7 @@ class Net
         mcsm_graph_target(graph, sw, next[sw]++, 1000 + at.size() - 1, false);
         return at.size() - 1;
     }
-    void route(mcsm_engine_t engine)
+    void route(enum mcsm_engine engine)
     {
         config.engine = engine;
         ASSERT_EQ(0, mcsm_route(graph, &config));
@@ -71,8 +71,8 @@ class Net
         mcsm_distances(graph, from, distances.data(), queue.data());
         return distances[to];
     }
-    mcsm_graph_t *graph;
-    mcsm_config_t config = {};
+    struct mcsm_graph *graph;
+    struct mcsm_config config = {};
     std::vector<std::vector<uint8_t>> tables;
     std::vector<int> next, at;
 };
@@ -127,7 +127,7 @@ TEST(MinHop, FatTreeIsBalanced)
     /* 12 foreign hosts reach 4 hosts of a leaf over 4 links: 12 pairs on each. */
     for (int leaf = 0; leaf < 4; leaf++) {
         for (int p = 1; p <= 4; p++) {
-            const mcsm_gport_t &port = net.graph->sw[leaf].ports[p];
+            const struct mcsm_gport &port = net.graph->sw[leaf].ports[p];
             int down = net.graph->sw[port.peer].first_link + port.peer_port;
             EXPECT_EQ(12u, net.graph->load[net.graph->sw[leaf].first_link + p]);
             EXPECT_EQ(12u, net.graph->load[down]);
@@ -225,7 +225,7 @@ TEST(CreditLoop, TorusOfDor)
     }
 }
 
-static void dor_dimensions(mcsm_config_t *config, int n)
+static void dor_dimensions(struct mcsm_config *config, int n)
 {
     config->dimension_count = n;
     for (int i = 0; i < n; i++) {

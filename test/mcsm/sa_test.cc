@@ -69,8 +69,8 @@ class Sa : public testing::Test
         return request(node, MCSM_SET, MCSM_SA_MC_MEMBER, mask);
     }
     uint8_t data[200] = {};
-    model_t model;
-    model_manager_t *manager = nullptr;
+    struct model model;
+    struct model_manager *manager = nullptr;
     char directory[32] = "/tmp/mcsm-sa-XXXXXX";
 };
 
@@ -117,7 +117,7 @@ TEST_F(Sa, TableOfManySegments)
 TEST_F(Sa, RequestOfManySegments)
 {
     std::vector<uint8_t> mad(3000);
-    mcsm_addr_t from = {};
+    struct mcsm_addr from = {};
     from.lid = lid(2);
     mad[0] = 1, mad[1] = MCSM_CLASS_SA, mad[2] = 2, mad[3] = MCSM_GET_MULTI;
     mad[MCSM_SA_RMPP_VERSION] = mad[MCSM_SA_RMPP_TYPE] = 1;
@@ -281,7 +281,7 @@ TEST_F(Sa, SubscriberHearsOfPortsThatGo)
 TEST_F(Sa, JoinAfterASweepWithoutLids)
 {
     ASSERT_EQ(0, join(2, 5));
-    mcsm_range_t range = manager->config->lids;
+    struct mcsm_range range = manager->config->lids;
     manager->config->lids = {90, 80};
     mcsm_lids_free(manager->sm->lids);
     unlink((std::string(directory) + "/a.lids").c_str());

@@ -17,29 +17,29 @@ enum {
     CABLES = 4 /* between each two clusters */
 };
 
-typedef struct cluster {
+struct cluster {
     int index, hosts, leaves, middles, tops;
     unsigned first_lid, lids;
-} cluster_t;
+};
 
-static uint64_t guid_of(const cluster_t *cluster, int sw)
+static uint64_t guid_of(const struct cluster *cluster, int sw)
 {
     return ((uint64_t)cluster->index + 1) << 32 | (unsigned)(sw + 1);
 }
 
-static int pods_of(const cluster_t *cluster)
+static int pods_of(const struct cluster *cluster)
 {
     return (cluster->leaves + DOWN - 1) / DOWN;
 }
 
-static int switches_of(const cluster_t *cluster)
+static int switches_of(const struct cluster *cluster)
 {
     return cluster->leaves + cluster->middles + cluster->tops;
 }
 
 /* Top j of the cluster has one link to a middle switch of each pod; its ports from 65 on are border
  * ports. */
-static void shape(cluster_t *cluster, int index, int lids)
+static void shape(struct cluster *cluster, int index, int lids)
 {
     cluster->index = index;
     cluster->hosts = lids * 90 / 100; /* the rest are switches' own LIDs */
@@ -52,7 +52,7 @@ static void shape(cluster_t *cluster, int index, int lids)
     }
 }
 
-static void link_tree(const cluster_t *cluster, mcsm_graph_t *graph)
+static void link_tree(const struct cluster *cluster, struct mcsm_graph *graph)
 {
     for (int leaf = 0; leaf < cluster->leaves; leaf++) {
         int pod = leaf / DOWN;
@@ -75,7 +75,7 @@ static void link_tree(const cluster_t *cluster, mcsm_graph_t *graph)
 }
 
 /* The switch and port of the cable to another cluster. */
-static int border_of(const cluster_t *cluster, int other, int cable, uint8_t *port_p)
+static int border_of(const struct cluster *cluster, int other, int cable, uint8_t *port_p)
 {
     int first = cluster->tops ? cluster->leaves + cluster->middles : cluster->leaves;
     int count = cluster->tops ? cluster->tops : cluster->middles;
@@ -84,9 +84,9 @@ static int border_of(const cluster_t *cluster, int other, int cable, uint8_t *po
     return first + cable % count;
 }
 
-static int add_targets(const cluster_t *clusters, int own, mcsm_graph_t *graph)
+static int add_targets(const struct cluster *clusters, int own, struct mcsm_graph *graph)
 {
-    const cluster_t *cluster = &clusters[own];
+    const struct cluster *cluster = &clusters[own];
     int switches = switches_of(cluster), status = 0;
     bool alive[CABLES] = {true, true, true, true};
     uint8_t port;
@@ -126,7 +126,7 @@ static void dump_lft(FILE *out, uint64_t guid, const uint8_t *lft, unsigned top)
     fputc('\n', out);
 }
 
-static void dump_hosts(FILE *out, const cluster_t *cluster)
+static void dump_hosts(FILE *out, const struct cluster *cluster)
 {
     int switches = switches_of(cluster);
 
@@ -140,10 +140,10 @@ static void dump_hosts(FILE *out, const cluster_t *cluster)
     }
 }
 
-static int dump(const char *directory, const cluster_t *clusters, int own,
-                const mcsm_graph_t *graph)
+static int dump(const char *directory, const struct cluster *clusters, int own,
+                const struct mcsm_graph *graph)
 {
-    const cluster_t *cluster = &clusters[own];
+    const struct cluster *cluster = &clusters[own];
     uint8_t port, peer_port;
     char path[300];
     FILE *out;
@@ -164,7 +164,7 @@ static int dump(const char *directory, const cluster_t *clusters, int own,
     dump_hosts(out, cluster);
     for (int i = 0; i < graph->count; i++) {
         for (int p = 1; p <= graph->sw[i].nports; p++) {
-            const mcsm_gport_t *end = &graph->sw[i].ports[p];
+            const struct mcsm_gport *end = &graph->sw[i].ports[p];
 
             if (end->peer > i) {
                 fprintf(out, "link 0x%016lx %d 0x%016lx %u\n", guid_of(cluster, i), p,
@@ -194,13 +194,13 @@ static double now(void)
     return time.tv_sec + time.tv_nsec / 1e9;
 }
 
-static double route(const cluster_t *clusters, int own, const char *directory)
+static double route(const struct cluster *clusters, int own, const char *directory)
 {
-    static const mcsm_config_t config = {.engine = MCSM_ENGINE_MINHOP};
-    const cluster_t *cluster = &clusters[own];
+    static const struct mcsm_config config = {.engine = MCSM_ENGINE_MINHOP};
+    const struct cluster *cluster = &clusters[own];
     int count = switches_of(cluster);
     uint8_t *nports = malloc(count);
-    mcsm_graph_t *graph;
+    struct mcsm_graph *graph;
     double start = now(), seconds;
 
     memset(nports, 160, count);
@@ -235,7 +235,7 @@ static double route(const cluster_t *clusters, int own, const char *directory)
 
 int main(int argc, char **argv)
 {
-    cluster_t clusters[CLUSTERS] = {0};
+    struct cluster clusters[CLUSTERS] = {0};
     double slowest = 0, all = 0;
     unsigned lids = argc > 1 ? atoi(argv[1]) : 0, next = 1, switches = 0;
     struct rusage usage;

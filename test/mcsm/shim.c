@@ -16,13 +16,13 @@
 
 enum { CLASS_DIRECT = 0x81, HOP_COUNT = 7, INITIAL_PATH = 128 };
 
-typedef struct route {
+struct route {
     char ports[256];
     UT_hash_handle hh;
     unsigned long count;
-} route_t;
+};
 
-static route_t *routes;
+static struct route *routes;
 static uint64_t saved; /* when, in milliseconds */
 static unsigned seed = 1;
 
@@ -30,7 +30,7 @@ static void save(void)
 {
     const char *path = getenv("MCSM_SHIM_OUT");
     FILE *out = path ? fopen(path, "w") : NULL;
-    route_t *route, *next;
+    struct route *route, *next;
 
     if (out == NULL) {
         return;
@@ -52,7 +52,7 @@ static uint64_t now(void)
 static void count(const uint8_t *mad)
 {
     char ports[256] = "";
-    route_t *route;
+    struct route *route;
     size_t length = 0;
 
     for (int i = 1; i <= mad[HOP_COUNT] && i < 64; i++) {

@@ -111,8 +111,8 @@ class Spec : public testing::Test
     }
     uint8_t data[200] = {};
     uint16_t mlid = 0;
-    model_t model;
-    model_manager_t *manager = nullptr;
+    struct model model;
+    struct model_manager *manager = nullptr;
     char directory[32] = "/tmp/mcsm-spec-XXXXXX";
 };
 
@@ -248,7 +248,7 @@ TEST_F(Spec, SmKeyOfSaRequests)
 {
     start("sm-key = 0x77\n");
     uint8_t mad[MCSM_MAD_SIZE] = {1, MCSM_CLASS_SA, 2, MCSM_GET_TABLE};
-    mcsm_addr_t from = {};
+    struct mcsm_addr from = {};
     from.lid = lid(2);
     mcsm_put16(mad, MCSM_MAD_ATTR, MCSM_SA_NODE);
     for (uint64_t key : {0x0, 0x1, 0x77, 0x5}) {
@@ -361,7 +361,7 @@ TEST_F(Spec, SubscriptionsByQpAndProducer)
     EXPECT_EQ(0u, mcsm_sa_stats(manager->sa)->subscriptions);
     ASSERT_EQ(0, inform(true, 1, 1)); /* traps of channel adapters alone */
     uint8_t mad[MCSM_MAD_SIZE] = {1, MCSM_CLASS_SMP_LID, 1, MCSM_TRAP};
-    mcsm_addr_t from = {};
+    struct mcsm_addr from = {};
     from.lid = lid(0);
     mcsm_put16(mad, MCSM_MAD_ATTR, MCSM_NOTICE);
     mcsm_put32(mad, 64, 0x81000002);
@@ -469,7 +469,7 @@ TEST_F(Spec, TrapOfANewDescription)
 {
     start();
     uint8_t mad[MCSM_MAD_SIZE] = {1, MCSM_CLASS_SMP_LID, 1, MCSM_TRAP};
-    mcsm_addr_t from = {};
+    struct mcsm_addr from = {};
     from.lid = lid(2);
     mcsm_put16(mad, MCSM_MAD_ATTR, MCSM_NOTICE);
     mad[64] = 0x84;

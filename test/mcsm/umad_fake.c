@@ -7,7 +7,7 @@
 
 #include "umad_fake.h"
 
-umad_fake_t umad_fake = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+struct umad_fake umad_fake = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
 int umad_init(void)
 {

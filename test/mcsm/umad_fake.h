@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-typedef struct umad_fake {
+struct umad_fake {
     pthread_mutex_t mutex;
     int lengths[16]; /* of the packets that come in */
     int count, next;
@@ -14,8 +14,8 @@ typedef struct umad_fake {
     unsigned calls;
     uint8_t rmpp[256]; /* the RMPP version by which a class was registered */
     int sent_agent, sent_length, sent_timeout, sent_retries;
-} umad_fake_t;
+};
 
-extern umad_fake_t umad_fake;
+extern struct umad_fake umad_fake;
 
 #endif

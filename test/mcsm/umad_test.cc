@@ -39,7 +39,7 @@ class Umad : public testing::Test
             if (poll(&readable, 1, 60000) != 1) {
                 break;
             }
-            for (mcsm_packet_t *packet = mcsm_umad_take(umad), *next; packet; packet = next) {
+            for (struct mcsm_packet *packet = mcsm_umad_take(umad), *next; packet; packet = next) {
                 next = packet->next;
                 lengths.push_back(packet->length);
                 free(packet);
@@ -47,7 +47,7 @@ class Umad : public testing::Test
         }
         return lengths;
     }
-    mcsm_umad_t *umad = nullptr;
+    struct mcsm_umad *umad = nullptr;
 };
 
 TEST_F(Umad, OnlyAdministrationHasRmpp)
@@ -89,7 +89,7 @@ TEST_F(Umad, ADeviceThatIsGoneIsNotAskedWithoutPause)
 TEST_F(Umad, AnswersOfManySegmentsAreRepeated)
 {
     std::vector<uint8_t> mad(5000);
-    mcsm_addr_t to = {};
+    struct mcsm_addr to = {};
     to.agent = MCSM_CLASS_SA;
     ASSERT_EQ(0, mcsm_umad_send(umad, &to, mad.data(), mad.size(), 0));
     EXPECT_EQ(5000, umad_fake.sent_length);

@@ -8,20 +8,20 @@
 #include <time.h>
 
 static const char *const words[] = {"error", "warn", "info", "debug"};
-static mcsm_log_level_t limit = MCSM_LOG_INFO;
+static enum mcsm_log_level limit = MCSM_LOG_INFO;
 static FILE *file;
 
-void mcsm_log_set_level(mcsm_log_level_t level)
+void mcsm_log_set_level(enum mcsm_log_level level)
 {
     limit = level;
 }
 
-mcsm_log_level_t mcsm_log_level(void)
+enum mcsm_log_level mcsm_log_level(void)
 {
     return limit;
 }
 
-int mcsm_log_parse_level(const char *word, mcsm_log_level_t *level_p)
+int mcsm_log_parse_level(const char *word, enum mcsm_log_level *level_p)
 {
     for (unsigned i = 0; i < sizeof(words) / sizeof(*words); i++) {
         if (strcmp(words[i], word) == 0) {
@@ -47,7 +47,7 @@ int mcsm_log_open(const char *path)
     return 0;
 }
 
-void mcsm_log(mcsm_log_level_t level, const char *format, ...)
+void mcsm_log(enum mcsm_log_level level, const char *format, ...)
 {
     char text[1024], when[32];
     struct timeval now;

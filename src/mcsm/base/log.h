@@ -2,24 +2,19 @@
 #ifndef MCSM_LOG_H
 #define MCSM_LOG_H
 
-typedef enum mcsm_log_level {
-    MCSM_LOG_ERROR,
-    MCSM_LOG_WARN,
-    MCSM_LOG_INFO,
-    MCSM_LOG_DEBUG
-} mcsm_log_level_t;
+enum mcsm_log_level { MCSM_LOG_ERROR, MCSM_LOG_WARN, MCSM_LOG_INFO, MCSM_LOG_DEBUG };
 
 /* Messages above this level are not written. */
-void mcsm_log_set_level(mcsm_log_level_t level);
-mcsm_log_level_t mcsm_log_level(void);
+void mcsm_log_set_level(enum mcsm_log_level level);
+enum mcsm_log_level mcsm_log_level(void);
 
 /* "error", "warn", "info" or "debug"; -1 for another word. */
-int mcsm_log_parse_level(const char *word, mcsm_log_level_t *level_p);
+int mcsm_log_parse_level(const char *word, enum mcsm_log_level *level_p);
 
 /* Appends to a file instead of stderr; reopens an open file. -errno on failure. */
 int mcsm_log_open(const char *path);
 
-void mcsm_log(mcsm_log_level_t level, const char *format, ...)
+void mcsm_log(enum mcsm_log_level level, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 #define mcsm_error(...) mcsm_log(MCSM_LOG_ERROR, __VA_ARGS__)

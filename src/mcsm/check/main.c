@@ -26,7 +26,7 @@ static const char usage[] =
 
 static int check_configs(char **paths, int count)
 {
-    mcsm_config_t **configs = calloc(count + 1, sizeof(*configs));
+    struct mcsm_config **configs = calloc(count + 1, sizeof(*configs));
     int unreadable = 0, found = 0;
 
     for (int i = 0; configs != NULL && i < count; i++) {
@@ -46,8 +46,8 @@ static int check_configs(char **paths, int count)
 
 static int check_dumps(char **paths, int count, bool json, const char *svg)
 {
-    check_model_t model = {0};
-    check_report_t report;
+    struct check_model model = {0};
+    struct check_report report;
     int status = 0;
 
     for (int i = 0; i < count && status == 0; i++) {

@@ -2,9 +2,9 @@
 
 #include <stdlib.h>
 
-check_node_t *check_find(const check_model_t *model, uint64_t guid)
+struct check_node *check_find(const struct check_model *model, uint64_t guid)
 {
-    check_node_t *node;
+    struct check_node *node;
 
     HASH_FIND(hh, model->nodes, &guid, sizeof(guid), node);
     return node;
@@ -12,7 +12,8 @@ check_node_t *check_find(const check_model_t *model, uint64_t guid)
 
 static int by_cluster(const void *a, const void *b)
 {
-    const check_node_t *x = *(check_node_t *const *)a, *y = *(check_node_t *const *)b;
+    const struct check_node *x = *(struct check_node *const *)a,
+                            *y = *(struct check_node *const *)b;
 
     if (x->cluster != y->cluster) {
         return x->cluster - y->cluster;
@@ -20,9 +21,9 @@ static int by_cluster(const void *a, const void *b)
     return x->guid < y->guid ? -1 : x->guid > y->guid;
 }
 
-static int number_switches(check_model_t *model)
+static int number_switches(struct check_model *model)
 {
-    check_node_t *node, *next;
+    struct check_node *node, *next;
     uint8_t *nports;
 
     model->switches = calloc(HASH_COUNT(model->nodes) + 1, sizeof(*model->switches));
@@ -50,7 +51,7 @@ static int number_switches(check_model_t *model)
     return model->graph ? 0 : -1;
 }
 
-static void attach(check_node_t *sw, uint8_t port, check_node_t *host)
+static void attach(struct check_node *sw, uint8_t port, struct check_node *host)
 {
     sw->hosts++;
     if (host->attached < 0) {
@@ -59,9 +60,9 @@ static void attach(check_node_t *sw, uint8_t port, check_node_t *host)
     }
 }
 
-static void connect_link(check_model_t *model, const check_link_t *link)
+static void connect_link(struct check_model *model, const struct check_link *link)
 {
-    check_node_t *a = check_find(model, link->a), *b = check_find(model, link->b);
+    struct check_node *a = check_find(model, link->a), *b = check_find(model, link->b);
 
     if (a == NULL || b == NULL || link->a_port > a->nports || link->b_port > b->nports) {
         return;
@@ -75,10 +76,10 @@ static void connect_link(check_model_t *model, const check_link_t *link)
     }
 }
 
-static bool is_named_back(const check_model_t *model, const check_border_t *border)
+static bool is_named_back(const struct check_model *model, const struct check_border *border)
 {
     for (size_t i = 0; i < model->border_count; i++) {
-        const check_border_t *other = &model->borders[i];
+        const struct check_border *other = &model->borders[i];
 
         if (other->guid == border->peer_guid && other->port == border->peer_port) {
             return other->peer_guid == border->guid && other->peer_port == border->port;
@@ -88,11 +89,11 @@ static bool is_named_back(const check_model_t *model, const check_border_t *bord
 }
 
 /* A link between clusters exists if both dumps name it. */
-static int connect_borders(check_model_t *model)
+static int connect_borders(struct check_model *model)
 {
     for (size_t i = 0; i < model->border_count; i++) {
-        const check_border_t *border = &model->borders[i];
-        check_link_t *more;
+        const struct check_border *border = &model->borders[i];
+        struct check_link *more;
 
         if (border->guid > border->peer_guid || !is_named_back(model, border)) {
             continue;
@@ -102,8 +103,8 @@ static int connect_borders(check_model_t *model)
             return -1;
         }
         model->links = more;
-        model->links[model->link_count] =
-            (check_link_t){border->guid, border->peer_guid, border->port, border->peer_port, true};
+        model->links[model->link_count] = (struct check_link){
+            border->guid, border->peer_guid, border->port, border->peer_port, true};
         connect_link(model, &model->links[model->link_count++]);
     }
     return 0;
@@ -115,9 +116,9 @@ static int digit(char c)
 }
 
 /* Pairs over a border use lane 0. */
-static int connect_lanes(check_model_t *model)
+static int connect_lanes(struct check_model *model)
 {
-    mcsm_graph_t *graph = model->graph;
+    struct mcsm_graph *graph = model->graph;
     size_t n = graph->count;
 
     if (model->lanes_count == 0) {
@@ -128,7 +129,7 @@ static int connect_lanes(check_model_t *model)
         return -1;
     }
     for (size_t i = 0; i < model->lanes_count; i++) {
-        const check_node_t *node = check_find(model, model->lanes[i].guid);
+        const struct check_node *node = check_find(model, model->lanes[i].guid);
         int first = node ? node->index : 0;
 
         while (node != NULL && first > 0 && model->switches[first - 1]->cluster == node->cluster) {
@@ -149,7 +150,7 @@ static int connect_lanes(check_model_t *model)
     return 0;
 }
 
-int check_connect(check_model_t *model)
+int check_connect(struct check_model *model)
 {
     if (number_switches(model) < 0) {
         return -1;
@@ -171,9 +172,9 @@ int check_connect(check_model_t *model)
     return 0;
 }
 
-void check_free(check_model_t *model)
+void check_free(struct check_model *model)
 {
-    check_node_t *node, *next;
+    struct check_node *node, *next;
     struct check_lft *lft, *next_lft;
 
     HASH_ITER(hh, model->nodes, node, next) {

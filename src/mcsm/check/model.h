@@ -13,7 +13,7 @@ enum {
     CHECK_SHOWN = 20 /* listed faults of one kind; further faults are counted */
 };
 
-typedef struct check_node {
+struct check_node {
     uint64_t guid;
     UT_hash_handle hh;
     bool sw;
@@ -25,45 +25,45 @@ typedef struct check_node {
     uint8_t port; /* and the port there */
     uint16_t lid; /* of a switch, or the first one of an end node */
     char desc[65];
-} check_node_t;
+};
 
-typedef struct check_link {
+struct check_link {
     uint64_t a, b;
     uint8_t a_port, b_port;
     bool border;
-} check_link_t;
+};
 
 /* One entry of a multicast table. */
-typedef struct check_mft {
+struct check_mft {
     uint64_t guid;
     uint16_t mlid;
     uint64_t ports[4];
-} check_mft_t;
+};
 
 /* The lanes of one switch to the others of its cluster, in the order of GUIDs. */
-typedef struct check_lanes {
+struct check_lanes {
     uint64_t guid;
     char *digits;
-} check_lanes_t;
+};
 
-typedef struct check_border {
+struct check_border {
     uint64_t guid, peer_guid;
     uint8_t port, peer_port;
     int cluster;
-} check_border_t;
+};
 
-typedef struct check_model {
+struct check_model {
     char (*clusters)[MCSM_NAME_MAX + 1];
     size_t cluster_count;
-    check_node_t *nodes;
-    check_node_t **switches;
+    struct check_node *nodes;
+    struct check_node **switches;
     int switch_count;
     int host_count;
-    check_link_t *links;
+    struct check_link *links;
     size_t link_count;
-    check_border_t *borders;
+    struct check_border *borders;
     size_t border_count;
-    check_mft_t *mfts;
+    struct check_mft *mfts;
     size_t mft_count;
     struct check_lanes *lanes; /* rows as they were read */
     size_t lanes_count;
@@ -75,12 +75,12 @@ typedef struct check_model {
         uint8_t *ports;
         UT_hash_handle hh;
     } *lfts;
-    mcsm_graph_t *graph;
+    struct mcsm_graph *graph;
     unsigned lid_conflicts;
-} check_model_t;
+};
 
 /* The findings. */
-typedef struct check_report {
+struct check_report {
     uint64_t pairs, reachable; /* of end nodes, by LID */
     uint64_t hops_sum;
     unsigned hops_max;
@@ -93,25 +93,27 @@ typedef struct check_report {
     unsigned groups, multicast_loops, multicast_cut;
     int credit_loop;
     double seconds;
-} check_report_t;
+};
 
 /* Read one dump. 0, or -1 with a message "FILE:LINE: ..." on stderr. */
-int check_read(check_model_t *model, const char *path);
+int check_read(struct check_model *model, const char *path);
 
 /* After all dumps: number the switches, connect them. -1 without memory. */
-int check_connect(check_model_t *model);
-void check_free(check_model_t *model);
+int check_connect(struct check_model *model);
+void check_free(struct check_model *model);
 
-check_node_t *check_find(const check_model_t *model, uint64_t guid);
+struct check_node *check_find(const struct check_model *model, uint64_t guid);
 
 /* Judge everything; faults are listed on `out` (NULL: not). -1 without memory. */
-int check_verify(check_model_t *model, check_report_t *report, FILE *out);
-bool check_is_good(const check_report_t *report);
+int check_verify(struct check_model *model, struct check_report *report, FILE *out);
+bool check_is_good(const struct check_report *report);
 
-void check_print(const check_model_t *model, const check_report_t *report, FILE *out);
-void check_print_json(const check_model_t *model, const check_report_t *report, FILE *out);
+void check_print(const struct check_model *model, const struct check_report *report, FILE *out);
+void check_print_json(const struct check_model *model, const struct check_report *report,
+                      FILE *out);
 
 /* The fabric with its clusters and the load of each link. 0 or -errno. */
-int check_picture(const check_model_t *model, const check_report_t *report, const char *path);
+int check_picture(const struct check_model *model, const struct check_report *report,
+                  const char *path);
 
 #endif

@@ -20,20 +20,20 @@ enum {
     SHOWN_HOSTS = 12 /* of one switch; more are only counted */
 };
 
-typedef struct place {
+struct place {
     double x, y;
-} place_t;
+};
 
-typedef struct picture {
-    const check_model_t *model;
+struct picture {
+    const struct check_model *model;
     FILE *out;
-    place_t *switches;
+    struct place *switches;
     double *box_x, *box_y, *box_width;
     double width, height;
     uint64_t max_load;
-} picture_t;
+};
 
-static void text(const picture_t *picture, double x, double y, int size, const char *anchor,
+static void text(const struct picture *picture, double x, double y, int size, const char *anchor,
                  const char *words)
 {
     fprintf(picture->out, "<text x=\"%.1f\" y=\"%.1f\" font-size=\"%d\" text-anchor=\"%s\">", x, y,
@@ -49,12 +49,12 @@ static void text(const picture_t *picture, double x, double y, int size, const c
 }
 
 /* How wide a row of a cluster's switches is. */
-static double row_width(const check_model_t *model, int cluster, bool leaf)
+static double row_width(const struct check_model *model, int cluster, bool leaf)
 {
     double width = 0;
 
     for (int i = 0; i < model->switch_count; i++) {
-        const check_node_t *node = model->switches[i];
+        const struct check_node *node = model->switches[i];
         int hosts = node->hosts < SHOWN_HOSTS ? node->hosts : 1;
 
         if (node->cluster == cluster && (node->hosts > 0) == leaf) {
@@ -64,14 +64,14 @@ static double row_width(const check_model_t *model, int cluster, bool leaf)
     return width;
 }
 
-static void place_row(picture_t *picture, int cluster, bool leaf)
+static void place_row(struct picture *picture, int cluster, bool leaf)
 {
-    const check_model_t *model = picture->model;
+    const struct check_model *model = picture->model;
     double width = row_width(model, cluster, leaf);
     double x = picture->box_x[cluster] + (picture->box_width[cluster] - width) / 2;
 
     for (int i = 0; i < model->switch_count; i++) {
-        const check_node_t *node = model->switches[i];
+        const struct check_node *node = model->switches[i];
         int hosts = node->hosts < SHOWN_HOSTS ? node->hosts : 1;
         double step = hosts * 56 > 90 ? hosts * 56 : 90;
 
@@ -79,15 +79,15 @@ static void place_row(picture_t *picture, int cluster, bool leaf)
             continue;
         }
         picture->switches[i] =
-            (place_t){x + step / 2, picture->box_y[cluster] + (leaf ? ROW_LEAF : ROW_TOP)};
+            (struct place){x + step / 2, picture->box_y[cluster] + (leaf ? ROW_LEAF : ROW_TOP)};
         x += step;
     }
 }
 
 /* Boxes in rows of about the same number. */
-static void place(picture_t *picture)
+static void place(struct picture *picture)
 {
-    const check_model_t *model = picture->model;
+    const struct check_model *model = picture->model;
     size_t columns = ceil(sqrt(model->cluster_count));
     double x = MARGIN, y = MARGIN + 40, width = 0;
 
@@ -111,20 +111,20 @@ static void place(picture_t *picture)
 }
 
 /* Load of a link: the greater of its two directions. */
-static uint64_t load_of(const picture_t *picture, const check_link_t *link)
+static uint64_t load_of(const struct picture *picture, const struct check_link *link)
 {
-    const mcsm_graph_t *graph = picture->model->graph;
-    const check_node_t *a = check_find(picture->model, link->a),
-                       *b = check_find(picture->model, link->b);
+    const struct mcsm_graph *graph = picture->model->graph;
+    const struct check_node *a = check_find(picture->model, link->a),
+                            *b = check_find(picture->model, link->b);
     uint64_t there = graph->load[graph->sw[a->index].first_link + link->a_port];
     uint64_t back = graph->load[graph->sw[b->index].first_link + link->b_port];
 
     return there > back ? there : back;
 }
 
-static int parallel_before(const check_model_t *model, size_t index)
+static int parallel_before(const struct check_model *model, size_t index)
 {
-    const check_link_t *link = &model->links[index];
+    const struct check_link *link = &model->links[index];
     int count = 0;
 
     for (size_t i = 0; i < index; i++) {
@@ -133,14 +133,14 @@ static int parallel_before(const check_model_t *model, size_t index)
     return count;
 }
 
-static void draw_link(const picture_t *picture, size_t index)
+static void draw_link(const struct picture *picture, size_t index)
 {
-    const check_link_t *link = &picture->model->links[index];
-    const check_node_t *a = check_find(picture->model, link->a),
-                       *b = check_find(picture->model, link->b);
+    const struct check_link *link = &picture->model->links[index];
+    const struct check_node *a = check_find(picture->model, link->a),
+                            *b = check_find(picture->model, link->b);
     int nth = parallel_before(picture->model, index);
     double bend = (nth % 2 ? 1 : -1) * (nth + 1) / 2 * 26 + 13, share;
-    place_t from, to;
+    struct place from, to;
     uint64_t load;
 
     if (a == NULL || b == NULL || !a->sw || !b->sw) {
@@ -165,12 +165,12 @@ static void draw_link(const picture_t *picture, size_t index)
             link->b_port, load);
 }
 
-static void draw_hosts(const picture_t *picture, int index)
+static void draw_hosts(const struct picture *picture, int index)
 {
-    const check_node_t *sw = picture->model->switches[index];
-    place_t at = picture->switches[index];
+    const struct check_node *sw = picture->model->switches[index];
+    struct place at = picture->switches[index];
     double y = picture->box_y[sw->cluster] + ROW_HOST, x = at.x - (sw->hosts - 1) * 28.0;
-    check_node_t *node, *next;
+    struct check_node *node, *next;
     char words[48];
 
     if (sw->hosts >= SHOWN_HOSTS) {
@@ -194,7 +194,7 @@ static void draw_hosts(const picture_t *picture, int index)
     }
 }
 
-static void draw_boxes(const picture_t *picture)
+static void draw_boxes(const struct picture *picture)
 {
     char words[80];
 
@@ -208,7 +208,7 @@ static void draw_boxes(const picture_t *picture)
     }
 }
 
-static void draw(const picture_t *picture, const check_report_t *report)
+static void draw(const struct picture *picture, const struct check_report *report)
 {
     char words[160];
 
@@ -228,7 +228,7 @@ static void draw(const picture_t *picture, const check_report_t *report)
         draw_link(picture, i);
     }
     for (int i = 0; i < picture->model->switch_count; i++) {
-        place_t at = picture->switches[i];
+        struct place at = picture->switches[i];
 
         if (picture->model->switches[i]->hosts > 0) {
             draw_hosts(picture, i);
@@ -243,12 +243,13 @@ static void draw(const picture_t *picture, const check_report_t *report)
     fputs("</svg>\n", picture->out);
 }
 
-int check_picture(const check_model_t *model, const check_report_t *report, const char *path)
+int check_picture(const struct check_model *model, const struct check_report *report,
+                  const char *path)
 {
-    picture_t picture = {.model = model, .max_load = report->max_load};
+    struct picture picture = {.model = model, .max_load = report->max_load};
     int status = 0;
 
-    picture.switches = calloc(model->switch_count + 1, sizeof(place_t));
+    picture.switches = calloc(model->switch_count + 1, sizeof(struct place));
     picture.box_x = calloc(model->cluster_count + 1, sizeof(double));
     picture.box_y = calloc(model->cluster_count + 1, sizeof(double));
     picture.box_width = calloc(model->cluster_count + 1, sizeof(double));

@@ -6,15 +6,15 @@
 #include <errno.h>
 #include <stdlib.h>
 
-typedef struct reader {
-    check_model_t *model;
+struct reader {
+    struct check_model *model;
     const char *path;
     int line;
     int cluster;
     bool ended;
-} reader_t;
+};
 
-static int bad(const reader_t *reader, const char *what)
+static int bad(const struct reader *reader, const char *what)
 {
     fprintf(stderr, "%s:%d: %s; is it a dump of mcsm-ctl dump fabric?\n", reader->path,
             reader->line, what);
@@ -50,10 +50,10 @@ static bool number_word(const char **text, uint64_t max, uint64_t *number_p)
            mcsm_parse_number(word, 0, max, number_p) == 0;
 }
 
-static int read_cluster(reader_t *reader, const char *text)
+static int read_cluster(struct reader *reader, const char *text)
 {
     char name[MCSM_NAME_MAX + 1], (*added)[MCSM_NAME_MAX + 1];
-    check_model_t *model = reader->model;
+    struct check_model *model = reader->model;
 
     if (!mcsm_next_word(&text, " \n", name, sizeof(name))) {
         return bad(reader, "cluster without a name");
@@ -67,9 +67,9 @@ static int read_cluster(reader_t *reader, const char *text)
     return 0;
 }
 
-static int read_node(reader_t *reader, const char *text)
+static int read_node(struct reader *reader, const char *text)
 {
-    check_node_t *node, *old;
+    struct check_node *node, *old;
     uint64_t guid, nports;
     char type[16];
 
@@ -99,11 +99,11 @@ static int read_node(reader_t *reader, const char *text)
     return 0;
 }
 
-static int read_lid(reader_t *reader, const char *text)
+static int read_lid(struct reader *reader, const char *text)
 {
-    check_model_t *model = reader->model;
+    struct check_model *model = reader->model;
     uint64_t guid, port, port_guid, lid;
-    check_node_t *node;
+    struct check_node *node;
 
     if (!guid_word(&text, &guid) || !number_word(&text, 254, &port) ||
         !guid_word(&text, &port_guid) || !number_word(&text, MCSM_LID_MAX, &lid) || lid == 0) {
@@ -127,10 +127,10 @@ static int read_lid(reader_t *reader, const char *text)
     return 0;
 }
 
-static int read_link(reader_t *reader, const char *text)
+static int read_link(struct reader *reader, const char *text)
 {
     uint64_t a, b, a_port, b_port;
-    check_link_t *link;
+    struct check_link *link;
 
     if (!guid_word(&text, &a) || !number_word(&text, 254, &a_port) || !guid_word(&text, &b) ||
         !number_word(&text, 254, &b_port)) {
@@ -140,14 +140,14 @@ static int read_link(reader_t *reader, const char *text)
     if (link == NULL) {
         return bad(reader, "out of memory");
     }
-    *link = (check_link_t){a, b, a_port, b_port, false};
+    *link = (struct check_link){a, b, a_port, b_port, false};
     return 0;
 }
 
-static int read_border(reader_t *reader, const char *text)
+static int read_border(struct reader *reader, const char *text)
 {
     uint64_t guid, peer_guid, port, peer_port;
-    check_border_t *border;
+    struct check_border *border;
     char name[64];
 
     if (!guid_word(&text, &guid) || !number_word(&text, 254, &port) ||
@@ -160,7 +160,7 @@ static int read_border(reader_t *reader, const char *text)
     if (border == NULL) {
         return bad(reader, "out of memory");
     }
-    *border = (check_border_t){guid, peer_guid, port, peer_port, reader->cluster};
+    *border = (struct check_border){guid, peer_guid, port, peer_port, reader->cluster};
     return 0;
 }
 
@@ -188,7 +188,7 @@ static bool read_run(const char *word, unsigned *from, unsigned *to, unsigned *p
            digits(&word, '\0', 254, port) && *from <= *to;
 }
 
-static int read_lft(reader_t *reader, const char *text)
+static int read_lft(struct reader *reader, const char *text)
 {
     struct check_lft *lft = calloc(1, sizeof(*lft));
     unsigned from, to, port;
@@ -214,10 +214,10 @@ static int read_lft(reader_t *reader, const char *text)
     return 0;
 }
 
-static int read_mft(reader_t *reader, const char *text)
+static int read_mft(struct reader *reader, const char *text)
 {
     uint64_t guid, mlid, port;
-    check_mft_t *mft;
+    struct check_mft *mft;
 
     if (!guid_word(&text, &guid) || !number_word(&text, 0xffff, &mlid) || mlid < MCSM_MLID_MIN) {
         return bad(reader, "expected: mft GUID MLID PORT...");
@@ -237,7 +237,7 @@ static int read_mft(reader_t *reader, const char *text)
     return 0;
 }
 
-static int read_multicast_sl(reader_t *reader, const char *text)
+static int read_multicast_sl(struct reader *reader, const char *text)
 {
     uint64_t sl;
 
@@ -248,10 +248,10 @@ static int read_multicast_sl(reader_t *reader, const char *text)
     return 0;
 }
 
-static int read_lanes(reader_t *reader, const char *text)
+static int read_lanes(struct reader *reader, const char *text)
 {
-    check_model_t *model = reader->model;
-    check_lanes_t *row = append((void **)&model->lanes, &model->lanes_count, sizeof(*row));
+    struct check_model *model = reader->model;
+    struct check_lanes *row = append((void **)&model->lanes, &model->lanes_count, sizeof(*row));
 
     if (row == NULL) {
         return bad(reader, "out of memory");
@@ -264,11 +264,11 @@ static int read_lanes(reader_t *reader, const char *text)
     return row->digits ? 0 : bad(reader, "out of memory");
 }
 
-static int read_line(reader_t *reader, const char *text)
+static int read_line(struct reader *reader, const char *text)
 {
     static const struct {
         const char *word;
-        int (*read)(reader_t *, const char *);
+        int (*read)(struct reader *, const char *);
     } kinds[] = {
         {"cluster", read_cluster}, {"node", read_node},     {"lid", read_lid},
         {"link", read_link},       {"border", read_border}, {"lft", read_lft},
@@ -291,9 +291,9 @@ static int read_line(reader_t *reader, const char *text)
     return bad(reader, "unknown line");
 }
 
-int check_read(check_model_t *model, const char *path)
+int check_read(struct check_model *model, const char *path)
 {
-    reader_t reader = {.model = model, .path = path, .cluster = -1};
+    struct reader reader = {.model = model, .path = path, .cluster = -1};
     FILE *file = fopen(path, "re");
     size_t size = 0;
     char *line = NULL;

@@ -2,7 +2,7 @@
 
 #include <json-c/json.h>
 
-static const char *owner_name(const check_model_t *model, int link, int *port_p)
+static const char *owner_name(const struct check_model *model, int link, int *port_p)
 {
     int owner = mcsm_graph_owner(model->graph, link);
 
@@ -10,7 +10,7 @@ static const char *owner_name(const check_model_t *model, int link, int *port_p)
     return model->switch_count > 0 ? model->switches[owner]->desc : "";
 }
 
-void check_print(const check_model_t *model, const check_report_t *report, FILE *out)
+void check_print(const struct check_model *model, const struct check_report *report, FILE *out)
 {
     int port;
     const char *name = owner_name(model, report->max_load_link, &port);
@@ -34,7 +34,7 @@ void check_print(const check_model_t *model, const check_report_t *report, FILE 
     fprintf(out, "%s\n", check_is_good(report) ? "good" : "FAULTY");
 }
 
-void check_print_json(const check_model_t *model, const check_report_t *report, FILE *out)
+void check_print_json(const struct check_model *model, const struct check_report *report, FILE *out)
 {
     struct json_object *json = json_object_new_object(), *hops = json_object_new_object();
     const struct {

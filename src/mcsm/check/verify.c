@@ -11,9 +11,9 @@
 
 enum { UNKNOWN = -1, ON_THE_WAY = -2, CIRCLE = -3, LOST = -4 };
 
-typedef struct verifier {
-    check_model_t *model;
-    check_report_t *report;
+struct verifier {
+    struct check_model *model;
+    struct check_report *report;
     FILE *out;
     int *peers;
     int *sources; /* the switches with end nodes */
@@ -25,26 +25,26 @@ typedef struct verifier {
     int order_count;
     uint64_t *flow;
     unsigned shown[8];
-} verifier_t;
+};
 
 /* A LID, and the switch port behind which it is. */
-typedef struct place {
+struct place {
     unsigned lid;
     int sw;
     uint8_t port;
     const uint8_t *column; /* the LID's port in each switch's table */
-} place_t;
+};
 
-static bool show(verifier_t *verifier, int kind)
+static bool show(struct verifier *verifier, int kind)
 {
     return verifier->out != NULL && verifier->shown[kind]++ < CHECK_SHOWN;
 }
 
 /* The next switch on the way to a LID; UNKNOWN if the packet is there, LOST if it gets no farther.
  */
-static int next_switch(const verifier_t *verifier, int at, const place_t *to)
+static int next_switch(const struct verifier *verifier, int at, const struct place *to)
 {
-    const mcsm_gswitch_t *sw = &verifier->model->graph->sw[at];
+    const struct mcsm_gswitch *sw = &verifier->model->graph->sw[at];
     uint8_t out = to->column[at];
 
     if (at == to->sw && out == to->port) {
@@ -56,7 +56,7 @@ static int next_switch(const verifier_t *verifier, int at, const place_t *to)
     return verifier->peers[sw->first_link + out];
 }
 
-static void walk(verifier_t *verifier, int from, const place_t *to)
+static void walk(struct verifier *verifier, int from, const struct place *to)
 {
     int *hops = verifier->hops, depth = 0, at = from, result;
 
@@ -82,11 +82,11 @@ static void walk(verifier_t *verifier, int from, const place_t *to)
     }
 }
 
-static void show_fault(verifier_t *verifier, int from, unsigned lid)
+static void show_fault(struct verifier *verifier, int from, unsigned lid)
 {
-    const check_model_t *model = verifier->model;
+    const struct check_model *model = verifier->model;
     bool circle = verifier->hops[from] == CIRCLE;
-    const check_node_t *to = check_find(model, model->lid_owner[lid]);
+    const struct check_node *to = check_find(model, model->lid_owner[lid]);
     unsigned hop = 0;
     int at = from;
 
@@ -96,7 +96,7 @@ static void show_fault(verifier_t *verifier, int from, unsigned lid)
     fprintf(verifier->out, "%s: from %s to LID %u (%s)", circle ? "loop" : "lost",
             model->switches[from]->desc, lid, to ? to->desc : "?");
     while (hop++ < 16) {
-        const mcsm_gswitch_t *sw = &model->graph->sw[at];
+        const struct mcsm_gswitch *sw = &model->graph->sw[at];
         uint8_t out = sw->lft ? sw->lft[lid] : MCSM_DROP;
 
         if (out == MCSM_DROP) {
@@ -114,9 +114,9 @@ static void show_fault(verifier_t *verifier, int from, unsigned lid)
 }
 
 /* Every switch forwards its load to the next switch, the farthest switch first. */
-static void add_load(verifier_t *verifier, const place_t *to)
+static void add_load(struct verifier *verifier, const struct place *to)
 {
-    const mcsm_graph_t *graph = verifier->model->graph;
+    const struct mcsm_graph *graph = verifier->model->graph;
     uint64_t *flow = verifier->flow;
 
     for (int i = 0; i < verifier->order_count; i++) {
@@ -133,9 +133,9 @@ static void add_load(verifier_t *verifier, const place_t *to)
     }
 }
 
-static void count_pairs(verifier_t *verifier, int from, const place_t *to, uint64_t pairs)
+static void count_pairs(struct verifier *verifier, int from, const struct place *to, uint64_t pairs)
 {
-    check_report_t *report = verifier->report;
+    struct check_report *report = verifier->report;
     int hops = verifier->hops[from];
     unsigned passed = hops + 1; /* switches */
 
@@ -154,9 +154,10 @@ static void count_pairs(verifier_t *verifier, int from, const place_t *to, uint6
 }
 
 /* All pairs with this LID as destination. The node of the LID is at a switch. */
-static void verify_lid(verifier_t *verifier, const check_node_t *node, const place_t *to)
+static void verify_lid(struct verifier *verifier, const struct check_node *node,
+                       const struct place *to)
 {
-    const check_model_t *model = verifier->model;
+    const struct check_model *model = verifier->model;
 
     for (int i = 0; i < model->switch_count; i++) {
         verifier->hops[i] = UNKNOWN;
@@ -179,10 +180,10 @@ static void verify_lid(verifier_t *verifier, const check_node_t *node, const pla
     }
 }
 
-static void sum_loads(verifier_t *verifier)
+static void sum_loads(struct verifier *verifier)
 {
-    const mcsm_graph_t *graph = verifier->model->graph;
-    check_report_t *report = verifier->report;
+    const struct mcsm_graph *graph = verifier->model->graph;
+    struct check_report *report = verifier->report;
 
     for (int i = 0; i < graph->links; i++) {
         report->loaded_links += graph->load[i] > 0;
@@ -206,12 +207,13 @@ static int root_of(int *parent, int i)
 
 static int by_mlid(const void *a, const void *b)
 {
-    const check_mft_t *x = a, *y = b;
+    const struct check_mft *x = a, *y = b;
 
     return x->mlid != y->mlid ? x->mlid - y->mlid : x->guid < y->guid ? -1 : x->guid > y->guid;
 }
 
-static const check_mft_t *find_mft(const check_mft_t *from, const check_mft_t *end, uint64_t guid)
+static const struct check_mft *find_mft(const struct check_mft *from, const struct check_mft *end,
+                                        uint64_t guid)
 {
     while (from < end && from->guid != guid) {
         from++;
@@ -219,23 +221,23 @@ static const check_mft_t *find_mft(const check_mft_t *from, const check_mft_t *e
     return from < end ? from : NULL;
 }
 
-static bool has_port(const check_mft_t *mft, uint8_t port)
+static bool has_port(const struct check_mft *mft, uint8_t port)
 {
     return mft != NULL && (mft->ports[port / 64] >> port % 64 & 1);
 }
 
 /* The entries from..end are of one MLID. `parent` is of all switches. */
-static void verify_group(verifier_t *verifier, const check_mft_t *from, const check_mft_t *end,
-                         int *parent)
+static void verify_group(struct verifier *verifier, const struct check_mft *from,
+                         const struct check_mft *end, int *parent)
 {
-    const check_model_t *model = verifier->model;
+    const struct check_model *model = verifier->model;
 
     verifier->report->groups++;
     for (int i = 0; i < model->switch_count; i++) {
         parent[i] = i;
     }
-    for (const check_mft_t *mft = from; mft < end; mft++) {
-        const check_node_t *node = check_find(model, mft->guid);
+    for (const struct check_mft *mft = from; mft < end; mft++) {
+        const struct check_node *node = check_find(model, mft->guid);
 
         for (int p = 1; node != NULL && node->sw && p <= node->nports; p++) {
             int peer = model->graph->sw[node->index].ports[p].peer, a, b;
@@ -268,9 +270,9 @@ static void verify_group(verifier_t *verifier, const check_mft_t *from, const ch
     }
 }
 
-static int verify_multicast(verifier_t *verifier)
+static int verify_multicast(struct verifier *verifier)
 {
-    check_model_t *model = verifier->model;
+    struct check_model *model = verifier->model;
     int *parent = calloc(model->switch_count + 1, sizeof(*parent));
 
     if (parent == NULL) {
@@ -290,13 +292,13 @@ static int verify_multicast(verifier_t *verifier)
     return 0;
 }
 
-static void verify_borders(verifier_t *verifier)
+static void verify_borders(struct verifier *verifier)
 {
-    const check_model_t *model = verifier->model;
+    const struct check_model *model = verifier->model;
 
     for (size_t i = 0; i < model->border_count; i++) {
-        const check_border_t *border = &model->borders[i];
-        const check_node_t *node = check_find(model, border->guid);
+        const struct check_border *border = &model->borders[i];
+        const struct check_node *node = check_find(model, border->guid);
 
         if (check_find(model, border->peer_guid) != NULL && node != NULL &&
             model->graph->sw[node->index].ports[border->port].peer >= 0) {
@@ -311,10 +313,10 @@ static void verify_borders(verifier_t *verifier)
 }
 
 /* The dependencies that the groups of all clusters add. */
-static void note_groups(const check_model_t *model, mcsm_deps_t *deps)
+static void note_groups(const struct check_model *model, struct mcsm_deps *deps)
 {
     for (size_t i = 0; i < model->mft_count; i++) {
-        const check_node_t *node = check_find(model, model->mfts[i].guid);
+        const struct check_node *node = check_find(model, model->mfts[i].guid);
 
         if (node != NULL && node->sw) {
             mcsm_deps_note_multicast(deps, node->index, model->mfts[i].ports);
@@ -323,13 +325,13 @@ static void note_groups(const check_model_t *model, mcsm_deps_t *deps)
 }
 
 /* Searches each lane separately. Groups have a separate lane, or share lane 0. */
-static int find_circle(const check_model_t *model, int *circle, int room)
+static int find_circle(const struct check_model *model, int *circle, int room)
 {
     int found = 0;
 
     for (int lane = 0; lane <= model->graph->lanes && found == 0; lane++) {
         bool groups = lane == (model->multicast_sl == 0 ? 0 : model->graph->lanes);
-        mcsm_deps_t *deps = mcsm_deps_new(model->graph);
+        struct mcsm_deps *deps = mcsm_deps_new(model->graph);
 
         found = deps ? 0 : -1;
         if (found == 0 && lane < model->graph->lanes) {
@@ -350,9 +352,9 @@ static int find_circle(const check_model_t *model, int *circle, int room)
  * Finds circles of links. Full links of a circle wait for each other until their packets are
  * dropped.
  */
-static int verify_credits(verifier_t *verifier)
+static int verify_credits(struct verifier *verifier)
 {
-    const check_model_t *model = verifier->model;
+    const struct check_model *model = verifier->model;
     int circle[CHECK_SHOWN], length = find_circle(model, circle, CHECK_SHOWN);
 
     if (length < 0) {
@@ -376,9 +378,10 @@ static int verify_credits(verifier_t *verifier)
 /* ---- all of it ---- */
 
 /* Finds the node with this LID, and its place; NULL if no connected node has the LID. */
-static const check_node_t *find_place(const check_model_t *model, unsigned lid, place_t *to)
+static const struct check_node *find_place(const struct check_model *model, unsigned lid,
+                                           struct place *to)
 {
-    const check_node_t *node =
+    const struct check_node *node =
         model->lid_owner[lid] ? check_find(model, model->lid_owner[lid]) : NULL;
 
     if (node == NULL || (!node->sw && node->attached < 0)) {
@@ -390,16 +393,16 @@ static const check_node_t *find_place(const check_model_t *model, unsigned lid, 
     return node;
 }
 
-static int verify_unicast(verifier_t *verifier)
+static int verify_unicast(struct verifier *verifier)
 {
-    check_model_t *model = verifier->model;
-    place_t to;
+    struct check_model *model = verifier->model;
+    struct place to;
 
     memset(model->graph->load, 0, model->graph->links * sizeof(uint64_t));
     for (unsigned first = 0; first < MCSM_LFT_SIZE; first += MCSM_COLUMNS) {
         mcsm_columns(model->graph, first, MCSM_COLUMNS, verifier->columns);
         for (unsigned k = 0; k < MCSM_COLUMNS; k++) {
-            const check_node_t *node = find_place(model, first + k, &to);
+            const struct check_node *node = find_place(model, first + k, &to);
 
             if (node == NULL) {
                 continue;
@@ -415,9 +418,9 @@ static int verify_unicast(verifier_t *verifier)
     return 0;
 }
 
-static int verify(verifier_t *verifier)
+static int verify(struct verifier *verifier)
 {
-    check_model_t *model = verifier->model;
+    struct check_model *model = verifier->model;
 
     for (int i = 0; i < model->switch_count; i++) {
         if (model->switches[i]->hosts > 0) {
@@ -431,10 +434,10 @@ static int verify(verifier_t *verifier)
     return verify_multicast(verifier);
 }
 
-int check_verify(check_model_t *model, check_report_t *report, FILE *out)
+int check_verify(struct check_model *model, struct check_report *report, FILE *out)
 {
     size_t n = model->switch_count + 1;
-    verifier_t verifier = {.model = model, .report = report, .out = out};
+    struct verifier verifier = {.model = model, .report = report, .out = out};
     struct timespec start, end;
     int status = -1;
 
@@ -467,7 +470,7 @@ int check_verify(check_model_t *model, check_report_t *report, FILE *out)
     return status;
 }
 
-bool check_is_good(const check_report_t *report)
+bool check_is_good(const struct check_report *report)
 {
     return report->reachable == report->pairs && report->lid_conflicts == 0 &&
            report->one_sided_borders == 0 && report->multicast_loops == 0 &&

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int find_neighbour(const mcsm_config_t *config, const char *name)
+static int find_neighbour(const struct mcsm_config *config, const char *name)
 {
     for (size_t i = 0; i < config->neighbour_count; i++) {
         if (strcmp(config->neighbours[i].name, name) == 0) {
@@ -16,11 +16,11 @@ static int find_neighbour(const mcsm_config_t *config, const char *name)
     return -1;
 }
 
-static int add_neighbour(mcsm_parser_t *parser, const char *name)
+static int add_neighbour(struct mcsm_parser *parser, const char *name)
 {
-    mcsm_config_t *config = parser->config;
+    struct mcsm_config *config = parser->config;
     int index = find_neighbour(config, name);
-    mcsm_neighbour_t *neighbour;
+    struct mcsm_neighbour *neighbour;
 
     if (index >= 0) {
         return index;
@@ -38,12 +38,12 @@ static int add_neighbour(mcsm_parser_t *parser, const char *name)
         return -1;
     }
     strcpy(neighbour->name, name);
-    neighbour->lids = (mcsm_range_t){1, 0};
+    neighbour->lids = (struct mcsm_range){1, 0};
     neighbour->line = parser->line;
     return config->neighbour_count - 1;
 }
 
-static int border_words(mcsm_parser_t *parser, mcsm_border_t *border, const char *value)
+static int border_words(struct mcsm_parser *parser, struct mcsm_border *border, const char *value)
 {
     char name[64], peer[64], word[16];
     int neighbour;
@@ -72,10 +72,10 @@ static int border_words(mcsm_parser_t *parser, mcsm_border_t *border, const char
     return 1;
 }
 
-int mcsm_parse_border(mcsm_parser_t *parser, const char *name, const char *value)
+int mcsm_parse_border(struct mcsm_parser *parser, const char *name, const char *value)
 {
-    mcsm_config_t *config = parser->config;
-    mcsm_border_t border = {.line = parser->line}, *added;
+    struct mcsm_config *config = parser->config;
+    struct mcsm_border border = {.line = parser->line}, *added;
 
     if (mcsm_parse_guid_port(name, &border.guid, &border.port) < 0) {
         return mcsm_parse_error(parser, parser->line,
@@ -101,7 +101,8 @@ int mcsm_parse_border(mcsm_parser_t *parser, const char *name, const char *value
     return 1;
 }
 
-static int neighbour_lids(mcsm_parser_t *parser, mcsm_neighbour_t *neighbour, const char *value)
+static int neighbour_lids(struct mcsm_parser *parser, struct mcsm_neighbour *neighbour,
+                          const char *value)
 {
     char from[16], to[16], rest[8];
     const char *words = value;
@@ -115,15 +116,15 @@ static int neighbour_lids(mcsm_parser_t *parser, mcsm_neighbour_t *neighbour, co
         return mcsm_parse_error(parser, parser->line,
                                 "lids = %s: expected FROM-TO, such as 1000-1999", value);
     }
-    neighbour->lids = (mcsm_range_t){low, high};
+    neighbour->lids = (struct mcsm_range){low, high};
     return 1;
 }
 
-int mcsm_parse_neighbour(mcsm_parser_t *parser, const char *which, const char *name,
+int mcsm_parse_neighbour(struct mcsm_parser *parser, const char *which, const char *name,
                          const char *value)
 {
     int index = add_neighbour(parser, which);
-    mcsm_neighbour_t *neighbour;
+    struct mcsm_neighbour *neighbour;
 
     if (index < 0) {
         return 0;
@@ -161,10 +162,10 @@ int mcsm_parse_neighbour(mcsm_parser_t *parser, const char *which, const char *n
         name);
 }
 
-static mcsm_partition_t *find_partition(mcsm_parser_t *parser, const char *name)
+static struct mcsm_partition *find_partition(struct mcsm_parser *parser, const char *name)
 {
-    mcsm_config_t *config = parser->config;
-    mcsm_partition_t *partition;
+    struct mcsm_config *config = parser->config;
+    struct mcsm_partition *partition;
 
     for (size_t i = 0; i < config->partition_count; i++) {
         if (strcmp(config->partitions[i].name, name) == 0) {
@@ -188,8 +189,8 @@ static mcsm_partition_t *find_partition(mcsm_parser_t *parser, const char *name)
     return partition;
 }
 
-static int partition_members(mcsm_parser_t *parser, mcsm_partition_t *partition, const char *name,
-                             const char *value)
+static int partition_members(struct mcsm_parser *parser, struct mcsm_partition *partition,
+                             const char *name, const char *value)
 {
     bool full = strcmp(name, "full") == 0;
     void **array = full ? (void **)&partition->full : (void **)&partition->limited;
@@ -216,7 +217,7 @@ static int partition_members(mcsm_parser_t *parser, mcsm_partition_t *partition,
     return 1;
 }
 
-int mcsm_parse_partition(mcsm_parser_t *parser, const char *which, const char *name,
+int mcsm_parse_partition(struct mcsm_parser *parser, const char *which, const char *name,
                          const char *value)
 {
     static const struct {
@@ -227,7 +228,7 @@ int mcsm_parse_partition(mcsm_parser_t *parser, const char *which, const char *n
                 {"qkey", 0, UINT32_MAX},
                 {"mtu", 1, 5},
                 {"rate", 2, 24}};
-    mcsm_partition_t *partition = find_partition(parser, which);
+    struct mcsm_partition *partition = find_partition(parser, which);
     uint64_t result;
 
     if (partition == NULL) {
@@ -272,9 +273,9 @@ int mcsm_parse_partition(mcsm_parser_t *parser, const char *which, const char *n
 }
 
 /* Follow `via` up to the adjacent cluster that routes go through. */
-static void resolve_via(mcsm_parser_t *parser, mcsm_neighbour_t *neighbour)
+static void resolve_via(struct mcsm_parser *parser, struct mcsm_neighbour *neighbour)
 {
-    mcsm_config_t *config = parser->config;
+    struct mcsm_config *config = parser->config;
     int at = neighbour - config->neighbours;
 
     for (size_t steps = 0; config->neighbours[at].via_name[0] != '\0'; steps++) {
@@ -301,7 +302,7 @@ static void resolve_via(mcsm_parser_t *parser, mcsm_neighbour_t *neighbour)
 }
 
 /* "passes-to": names of neighbours. */
-static void resolve_passes(mcsm_parser_t *parser, mcsm_neighbour_t *neighbour)
+static void resolve_passes(struct mcsm_parser *parser, struct mcsm_neighbour *neighbour)
 {
     const char *words = neighbour->passes_names;
     char word[64];
@@ -319,9 +320,9 @@ static void resolve_passes(mcsm_parser_t *parser, mcsm_neighbour_t *neighbour)
     }
 }
 
-static void range_of_db(mcsm_lid_db_t *db, mcsm_range_t *range)
+static void range_of_db(struct mcsm_lid_db *db, struct mcsm_range *range)
 {
-    *range = (mcsm_range_t){MCSM_LID_MAX, 0};
+    *range = (struct mcsm_range){MCSM_LID_MAX, 0};
     for (size_t i = 0; i < db->count; i++) {
         range->from = db->entries[i].lid < range->from ? db->entries[i].lid : range->from;
         range->to = db->entries[i].lid > range->to ? db->entries[i].lid : range->to;
@@ -329,7 +330,7 @@ static void range_of_db(mcsm_lid_db_t *db, mcsm_range_t *range)
 }
 
 /* The LIDs that a cluster may give, in a set of 64 K bits. */
-static void add_lids(uint64_t *set, const mcsm_lid_db_t *db, mcsm_range_t range)
+static void add_lids(uint64_t *set, const struct mcsm_lid_db *db, struct mcsm_range range)
 {
     for (size_t i = 0; i < db->count; i++) {
         set[db->entries[i].lid / 64] |= 1ULL << db->entries[i].lid % 64;
@@ -339,8 +340,8 @@ static void add_lids(uint64_t *set, const mcsm_lid_db_t *db, mcsm_range_t range)
     }
 }
 
-unsigned mcsm_common_lid(const mcsm_lid_db_t *a, mcsm_range_t ra, const mcsm_lid_db_t *b,
-                         mcsm_range_t rb)
+unsigned mcsm_common_lid(const struct mcsm_lid_db *a, struct mcsm_range ra,
+                         const struct mcsm_lid_db *b, struct mcsm_range rb)
 {
     uint64_t of_a[1024] = {0}, of_b[1024] = {0};
 
@@ -354,9 +355,9 @@ unsigned mcsm_common_lid(const mcsm_lid_db_t *a, mcsm_range_t ra, const mcsm_lid
     return 0;
 }
 
-static void check_neighbour(mcsm_parser_t *parser, mcsm_neighbour_t *neighbour)
+static void check_neighbour(struct mcsm_parser *parser, struct mcsm_neighbour *neighbour)
 {
-    mcsm_config_t *config = parser->config;
+    struct mcsm_config *config = parser->config;
     unsigned lid;
 
     if (neighbour->db.count > 0 && neighbour->lids.from > neighbour->lids.to) {
@@ -378,7 +379,7 @@ static void check_neighbour(mcsm_parser_t *parser, mcsm_neighbour_t *neighbour)
         mcsm_parse_error(parser, neighbour->line, "LID %u is both ours and neighbour %s's", lid,
                          neighbour->name);
     }
-    for (mcsm_neighbour_t *other = config->neighbours; other < neighbour; other++) {
+    for (struct mcsm_neighbour *other = config->neighbours; other < neighbour; other++) {
         lid = mcsm_common_lid(&other->db, other->lids, &neighbour->db, neighbour->lids);
         if (lid != 0) {
             mcsm_parse_error(parser, neighbour->line, "LID %u is that of both %s and %s", lid,
@@ -389,9 +390,9 @@ static void check_neighbour(mcsm_parser_t *parser, mcsm_neighbour_t *neighbour)
     resolve_passes(parser, neighbour);
 }
 
-static void add_default_partition(mcsm_parser_t *parser)
+static void add_default_partition(struct mcsm_parser *parser)
 {
-    mcsm_config_t *config = parser->config;
+    struct mcsm_config *config = parser->config;
 
     for (size_t i = 0; i < config->partition_count; i++) {
         if (config->partitions[i].pkey == 0) {
@@ -409,14 +410,15 @@ static void add_default_partition(mcsm_parser_t *parser)
             return;
         }
     }
-    mcsm_partition_t *partition = find_partition(parser, "default");
+    struct mcsm_partition *partition = find_partition(parser, "default");
     if (partition != NULL) {
         partition->pkey = 0x7fff;
         partition->all = partition->all_full = partition->ipoib = true;
     }
 }
 
-bool mcsm_config_allows(const mcsm_config_t *config, const mcsm_border_t *e, const mcsm_border_t *f)
+bool mcsm_config_allows(const struct mcsm_config *config, const struct mcsm_border *e,
+                        const struct mcsm_border *f)
 {
     if (e->neighbour == f->neighbour) {
         return false;
@@ -434,9 +436,9 @@ bool mcsm_config_allows(const mcsm_config_t *config, const mcsm_border_t *e, con
 }
 
 /* Lanes are for pairs inside of the cluster: packets of other clusters come in on lane 0. */
-static void check_lanes(mcsm_parser_t *parser)
+static void check_lanes(struct mcsm_parser *parser)
 {
-    const mcsm_config_t *config = parser->config;
+    const struct mcsm_config *config = parser->config;
     bool lanes = config->engine == MCSM_ENGINE_LASH || config->engine == MCSM_ENGINE_TORUS;
 
     for (size_t i = 0; i < config->border_count && lanes; i++) {
@@ -461,9 +463,9 @@ static void check_lanes(mcsm_parser_t *parser)
     }
 }
 
-void mcsm_config_finish(mcsm_parser_t *parser)
+void mcsm_config_finish(struct mcsm_parser *parser)
 {
-    mcsm_config_t *config = parser->config;
+    struct mcsm_config *config = parser->config;
 
     if (config->name[0] == '\0') {
         mcsm_parse_error(parser, 0, "[cluster] has no name");

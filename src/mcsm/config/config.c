@@ -9,7 +9,7 @@
 
 static char *read_line(char *line, int size, void *stream)
 {
-    mcsm_parser_t *parser = stream;
+    struct mcsm_parser *parser = stream;
 
     if (fgets(line, size, parser->file) == NULL) {
         return NULL;
@@ -30,7 +30,7 @@ static char *read_line(char *line, int size, void *stream)
 
 static int handle(void *user, const char *section, const char *name, const char *value)
 {
-    mcsm_parser_t *parser = user;
+    struct mcsm_parser *parser = user;
 
     if (strcmp(section, "cluster") == 0) {
         return mcsm_parse_cluster(parser, name, value);
@@ -63,7 +63,7 @@ static int handle(void *user, const char *section, const char *name, const char 
         section);
 }
 
-static void set_defaults(mcsm_config_t *config, const char *path)
+static void set_defaults(struct mcsm_config *config, const char *path)
 {
     static const uint8_t straight[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 
@@ -73,7 +73,7 @@ static void set_defaults(mcsm_config_t *config, const char *path)
     config->m_key_bits = 1;
     config->m_key_lease = 300;
     config->priority = 8;
-    config->lids = (mcsm_range_t){1, MCSM_LID_MAX};
+    config->lids = (struct mcsm_range){1, MCSM_LID_MAX};
     snprintf(config->state_dir, sizeof(config->state_dir), "/var/lib/mcsm");
     config->log_level = MCSM_LOG_INFO;
     config->engine = MCSM_ENGINE_AUTO;
@@ -98,10 +98,10 @@ static void set_defaults(mcsm_config_t *config, const char *path)
     config->health_hold_max = 86400;
 }
 
-mcsm_config_t *mcsm_config_read(const char *path, FILE *err)
+struct mcsm_config *mcsm_config_read(const char *path, FILE *err)
 {
-    mcsm_config_t *config = calloc(1, sizeof(*config));
-    mcsm_parser_t parser = {.config = config, .err = err};
+    struct mcsm_config *config = calloc(1, sizeof(*config));
+    struct mcsm_parser parser = {.config = config, .err = err};
     int bad_line;
 
     if (config == NULL) {
@@ -128,7 +128,7 @@ mcsm_config_t *mcsm_config_read(const char *path, FILE *err)
     return config;
 }
 
-void mcsm_config_free(mcsm_config_t *config)
+void mcsm_config_free(struct mcsm_config *config)
 {
     if (config == NULL) {
         return;
@@ -148,7 +148,8 @@ void mcsm_config_free(mcsm_config_t *config)
     free(config);
 }
 
-const mcsm_border_t *mcsm_config_border(const mcsm_config_t *config, uint64_t guid, uint8_t port)
+const struct mcsm_border *mcsm_config_border(const struct mcsm_config *config, uint64_t guid,
+                                             uint8_t port)
 {
     for (size_t i = 0; i < config->border_count; i++) {
         if (config->borders[i].guid == guid && config->borders[i].port == port) {

@@ -30,34 +30,34 @@ enum {
 
 /* LASH are the routes of MINHOP with lanes, TORUS are the routes of DOR with lanes. AUTO is UPDN in
  * a cluster with transit ports, else LASH. */
-typedef enum mcsm_engine {
+enum mcsm_engine {
     MCSM_ENGINE_MINHOP,
     MCSM_ENGINE_UPDN,
     MCSM_ENGINE_DOR,
     MCSM_ENGINE_LASH,
     MCSM_ENGINE_TORUS,
     MCSM_ENGINE_AUTO
-} mcsm_engine_t;
+};
 
 /* Unicast LIDs from..to, both included; none if from > to. */
-typedef struct mcsm_range {
+struct mcsm_range {
     uint16_t from;
     uint16_t to;
-} mcsm_range_t;
+};
 
 /* One line of a GUID-to-LID database. */
-typedef struct mcsm_lid_entry {
+struct mcsm_lid_entry {
     uint64_t guid;
     uint16_t lid;
-} mcsm_lid_entry_t;
+};
 
 /* Sorted by GUID. */
-typedef struct mcsm_lid_db {
-    mcsm_lid_entry_t *entries;
+struct mcsm_lid_db {
+    struct mcsm_lid_entry *entries;
     size_t count;
-} mcsm_lid_db_t;
+};
 
-typedef struct mcsm_border {
+struct mcsm_border {
     uint64_t guid; /* of our switch */
     uint64_t peer_guid;
     uint8_t port;
@@ -66,20 +66,20 @@ typedef struct mcsm_border {
     bool transit;
     bool joint;
     int line;
-} mcsm_border_t;
+};
 
-typedef struct mcsm_neighbour {
+struct mcsm_neighbour {
     char name[MCSM_NAME_MAX + 1];
     char via_name[MCSM_NAME_MAX + 1]; /* empty: adjacent */
     int via; /* the next neighbour on the route; the neighbour itself if adjacent */
-    mcsm_range_t lids;
-    mcsm_lid_db_t db; /* count 0: only the range is known */
+    struct mcsm_range lids;
+    struct mcsm_lid_db db; /* count 0: only the range is known */
     int line;
     char passes_names[512];
     bool passes[256]; /* packets from it may go on to these clusters, by index */
-} mcsm_neighbour_t;
+};
 
-typedef struct mcsm_partition {
+struct mcsm_partition {
     char name[MCSM_NAME_MAX + 1];
     uint16_t pkey; /* without the membership bit */
     bool ipoib;    /* has IPoIB's broadcast group */
@@ -91,14 +91,14 @@ typedef struct mcsm_partition {
     uint64_t *limited;
     size_t limited_count;
     int line;
-} mcsm_partition_t;
+};
 
-typedef struct mcsm_dimension {
+struct mcsm_dimension {
     uint8_t ports[16];
     uint8_t count;
-} mcsm_dimension_t;
+};
 
-typedef struct mcsm_config {
+struct mcsm_config {
     char path[256];
     char name[MCSM_NAME_MAX + 1];
     uint64_t port_guid; /* 0: the first port of the host */
@@ -113,24 +113,24 @@ typedef struct mcsm_config {
     char on_event[200];   /* the event command */
     uint8_t priority;
     uint8_t lmc;
-    mcsm_range_t lids;
-    mcsm_lid_db_t db; /* count 0: LIDs from the range's minimum upwards */
+    struct mcsm_range lids;
+    struct mcsm_lid_db db; /* count 0: LIDs from the range's minimum upwards */
     char state_dir[200];
     char socket[108];
     char metrics_file[200];
     char log_file[200];
-    mcsm_log_level_t log_level;
+    enum mcsm_log_level log_level;
 
-    mcsm_border_t *borders;
+    struct mcsm_border *borders;
     size_t border_count;
-    mcsm_neighbour_t *neighbours;
+    struct mcsm_neighbour *neighbours;
     size_t neighbour_count;
 
-    mcsm_engine_t engine;
+    enum mcsm_engine engine;
     bool contract_only_named; /* also write routes that exceed the contract */
     uint64_t *roots;
     size_t root_count;
-    mcsm_dimension_t dimensions[MCSM_MAX_DIMENSIONS];
+    struct mcsm_dimension dimensions[MCSM_MAX_DIMENSIONS];
     size_t dimension_count;
 
     uint8_t max_mtu;    /* IBTA code: 1 is 256 bytes, 5 is 4096 */
@@ -161,46 +161,47 @@ typedef struct mcsm_config {
     unsigned health_errors, health_flaps, health_window;
     unsigned health_hold, health_hold_max;
 
-    mcsm_partition_t *partitions;
+    struct mcsm_partition *partitions;
     size_t partition_count;
-} mcsm_config_t;
+};
 
 /* Reads and checks a file. Writes each error to `err` as a line "FILE:LINE: the error, and a right
  * value". Returns the configuration, which the caller frees, or NULL. */
-mcsm_config_t *mcsm_config_read(const char *path, FILE *err);
-void mcsm_config_free(mcsm_config_t *config);
+struct mcsm_config *mcsm_config_read(const char *path, FILE *err);
+void mcsm_config_free(struct mcsm_config *config);
 
 /* Finds contradictions between the configurations of one fabric: overlapping LIDs, a border that
  * only one side knows, different names, circles of routes or of multicast joints. Writes one line
  * per contradiction to `err`. Returns the number of contradictions. */
-int mcsm_config_cross_check(mcsm_config_t *const *configs, size_t count, FILE *err);
+int mcsm_config_cross_check(struct mcsm_config *const *configs, size_t count, FILE *err);
 
 /* Read a GUID-to-LID database: lines "GUID LID", sorted by GUID in *db_p. 0, or -1 with messages.
  */
-int mcsm_lid_db_read(const char *path, FILE *err, mcsm_lid_db_t *db_p);
+int mcsm_lid_db_read(const char *path, FILE *err, struct mcsm_lid_db *db_p);
 
 /* The LID of a GUID; 0 if the database has none. */
-uint16_t mcsm_lid_db_find(const mcsm_lid_db_t *db, uint64_t guid);
+uint16_t mcsm_lid_db_find(const struct mcsm_lid_db *db, uint64_t guid);
 
 /* The GUID of a LID; 0 if the database has none. */
-uint64_t mcsm_lid_db_guid(const mcsm_lid_db_t *db, uint16_t lid);
+uint64_t mcsm_lid_db_guid(const struct mcsm_lid_db *db, uint16_t lid);
 
 /* Returns the first LID that two clusters may assign; 0 if the clusters have no common LID. An
  * empty database stands for its whole range. */
-unsigned mcsm_common_lid(const mcsm_lid_db_t *a, mcsm_range_t ra, const mcsm_lid_db_t *b,
-                         mcsm_range_t rb);
+unsigned mcsm_common_lid(const struct mcsm_lid_db *a, struct mcsm_range ra,
+                         const struct mcsm_lid_db *b, struct mcsm_range rb);
 
 /* Returns whether a chain of waiting packets may lead from border port `e` to `f`: packets to a
  * cluster behind `f` may enter by `e`, or both ports are joints of groups on lane 0. */
-bool mcsm_config_allows(const mcsm_config_t *config, const mcsm_border_t *e,
-                        const mcsm_border_t *f);
+bool mcsm_config_allows(const struct mcsm_config *config, const struct mcsm_border *e,
+                        const struct mcsm_border *f);
 
 /* The border port of the configuration at this port, or NULL. */
-const mcsm_border_t *mcsm_config_border(const mcsm_config_t *config, uint64_t guid, uint8_t port);
+const struct mcsm_border *mcsm_config_border(const struct mcsm_config *config, uint64_t guid,
+                                             uint8_t port);
 
-const char *mcsm_engine_name(mcsm_engine_t engine);
+const char *mcsm_engine_name(enum mcsm_engine engine);
 
-static inline bool mcsm_range_has(mcsm_range_t range, unsigned lid)
+static inline bool mcsm_range_has(struct mcsm_range range, unsigned lid)
 {
     return lid >= range.from && lid <= range.to;
 }

@@ -4,16 +4,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct cross {
-    mcsm_config_t *const *configs;
+struct cross {
+    struct mcsm_config *const *configs;
     size_t count;
     FILE *err;
     int found;
-} cross_t;
+};
 
 #define CONTRADICTION(cross, ...) (fprintf((cross)->err, __VA_ARGS__), (cross)->found++)
 
-static int find_cluster(const cross_t *cross, const char *name)
+static int find_cluster(const struct cross *cross, const char *name)
 {
     for (size_t i = 0; i < cross->count; i++) {
         if (strcmp(cross->configs[i]->name, name) == 0) {
@@ -23,7 +23,8 @@ static int find_cluster(const cross_t *cross, const char *name)
     return -1;
 }
 
-static const mcsm_border_t *find_border(const mcsm_config_t *config, uint64_t guid, uint8_t port)
+static const struct mcsm_border *find_border(const struct mcsm_config *config, uint64_t guid,
+                                             uint8_t port)
 {
     for (size_t i = 0; i < config->border_count; i++) {
         if (config->borders[i].guid == guid && config->borders[i].port == port) {
@@ -34,11 +35,12 @@ static const mcsm_border_t *find_border(const mcsm_config_t *config, uint64_t gu
 }
 
 /* The neighbour's configuration must name the same link. */
-static void check_border(cross_t *cross, const mcsm_config_t *config, const mcsm_border_t *border)
+static void check_border(struct cross *cross, const struct mcsm_config *config,
+                         const struct mcsm_border *border)
 {
     const char *name = config->neighbours[border->neighbour].name;
     int other = find_cluster(cross, name);
-    const mcsm_border_t *back;
+    const struct mcsm_border *back;
 
     if (other < 0) {
         CONTRADICTION(cross, "%s:%d: no configuration of cluster %s was given\n", config->path,
@@ -63,7 +65,8 @@ static void check_border(cross_t *cross, const mcsm_config_t *config, const mcsm
     }
 }
 
-static void check_pair(cross_t *cross, const mcsm_config_t *a, const mcsm_config_t *b)
+static void check_pair(struct cross *cross, const struct mcsm_config *a,
+                       const struct mcsm_config *b)
 {
     unsigned lid = mcsm_common_lid(&a->db, a->lids, &b->db, b->lids);
 
@@ -95,7 +98,8 @@ static void check_pair(cross_t *cross, const mcsm_config_t *a, const mcsm_config
     }
 }
 
-static const mcsm_neighbour_t *find_neighbour(const mcsm_config_t *config, const char *name)
+static const struct mcsm_neighbour *find_neighbour(const struct mcsm_config *config,
+                                                   const char *name)
 {
     for (size_t i = 0; i < config->neighbour_count; i++) {
         if (strcmp(config->neighbours[i].name, name) == 0) {
@@ -106,9 +110,10 @@ static const mcsm_neighbour_t *find_neighbour(const mcsm_config_t *config, const
 }
 
 /* The LIDs that a cluster has for a neighbour must be the LIDs that the neighbour gives. */
-static void check_lids(cross_t *cross, const mcsm_config_t *config, const mcsm_config_t *other)
+static void check_lids(struct cross *cross, const struct mcsm_config *config,
+                       const struct mcsm_config *other)
 {
-    const mcsm_neighbour_t *known = find_neighbour(config, other->name);
+    const struct mcsm_neighbour *known = find_neighbour(config, other->name);
 
     if (known == NULL) {
         CONTRADICTION(cross,
@@ -138,12 +143,12 @@ static void check_lids(cross_t *cross, const mcsm_config_t *config, const mcsm_c
 }
 
 /* Follow `via` from cluster to cluster: the LIDs of `to` must arrive there. */
-static void check_way(cross_t *cross, size_t from, size_t to)
+static void check_way(struct cross *cross, size_t from, size_t to)
 {
     size_t at = from;
 
     for (size_t steps = 0; at != to; steps++) {
-        const mcsm_neighbour_t *known =
+        const struct mcsm_neighbour *known =
             find_neighbour(cross->configs[at], cross->configs[to]->name);
         int next;
 
@@ -173,7 +178,7 @@ static size_t root_of(size_t *parent, size_t i)
 }
 
 /* The joints must form a tree over the clusters, or multicast packets go round for ever. */
-static void check_joints(cross_t *cross)
+static void check_joints(struct cross *cross)
 {
     size_t *parent = calloc(cross->count, sizeof(*parent));
 
@@ -181,10 +186,10 @@ static void check_joints(cross_t *cross)
         parent[i] = i;
     }
     for (size_t i = 0; parent != NULL && i < cross->count; i++) {
-        const mcsm_config_t *config = cross->configs[i];
+        const struct mcsm_config *config = cross->configs[i];
 
         for (size_t k = 0; k < config->border_count; k++) {
-            const mcsm_border_t *border = &config->borders[k];
+            const struct mcsm_border *border = &config->borders[k];
             int other = find_cluster(cross, config->neighbours[border->neighbour].name);
 
             if (!border->joint || other < 0 || (size_t)other < i) {
@@ -201,14 +206,14 @@ static void check_joints(cross_t *cross)
 }
 
 /* Each cluster on the way from one cluster to another must let the packets pass. */
-static void check_passes(cross_t *cross, size_t from, size_t to)
+static void check_passes(struct cross *cross, size_t from, size_t to)
 {
     size_t at = from, before = from;
 
     for (size_t steps = 0; at != to && steps <= cross->count; steps++) {
-        const mcsm_config_t *config = cross->configs[at];
-        const mcsm_neighbour_t *target = find_neighbour(config, cross->configs[to]->name);
-        const mcsm_neighbour_t *source = find_neighbour(config, cross->configs[before]->name);
+        const struct mcsm_config *config = cross->configs[at];
+        const struct mcsm_neighbour *target = find_neighbour(config, cross->configs[to]->name);
+        const struct mcsm_neighbour *source = find_neighbour(config, cross->configs[before]->name);
         int next;
 
         if (target == NULL) {
@@ -233,22 +238,22 @@ static void check_passes(cross_t *cross, size_t from, size_t to)
 /* ---- the contract by border port: the proof is in docs/mcsm.md ---- */
 
 /* A channel between two clusters, named by the border port where it ends. */
-typedef struct entry {
+struct entry {
     size_t cluster, border;
     int colour; /* 0 new, 1 on the way, 2 done */
-} entry_t;
+};
 
-typedef struct channels {
-    cross_t *cross;
-    entry_t *list;
+struct channels {
+    struct cross *cross;
+    struct entry *list;
     size_t count;
-} channels_t;
+};
 
-static entry_t *far_end(const channels_t *channels, const mcsm_border_t *border)
+static struct entry *far_end(const struct channels *channels, const struct mcsm_border *border)
 {
     for (size_t i = 0; i < channels->count; i++) {
-        const mcsm_config_t *config = channels->cross->configs[channels->list[i].cluster];
-        const mcsm_border_t *other = &config->borders[channels->list[i].border];
+        const struct mcsm_config *config = channels->cross->configs[channels->list[i].cluster];
+        const struct mcsm_border *other = &config->borders[channels->list[i].border];
 
         if (other->guid == border->peer_guid && other->port == border->peer_port) {
             return &channels->list[i];
@@ -258,14 +263,14 @@ static entry_t *far_end(const channels_t *channels, const mcsm_border_t *border)
 }
 
 /* Depth first over the allowed pairs. True if the channel is on a circle. */
-static bool follow(channels_t *channels, entry_t *entry)
+static bool follow(struct channels *channels, struct entry *entry)
 {
-    const mcsm_config_t *config = channels->cross->configs[entry->cluster];
-    const mcsm_border_t *e = &config->borders[entry->border];
+    const struct mcsm_config *config = channels->cross->configs[entry->cluster];
+    const struct mcsm_border *e = &config->borders[entry->border];
 
     entry->colour = 1;
     for (size_t i = 0; i < config->border_count; i++) {
-        entry_t *next = NULL;
+        struct entry *next = NULL;
 
         if (mcsm_config_allows(config, e, &config->borders[i])) {
             next = far_end(channels, &config->borders[i]);
@@ -290,9 +295,9 @@ static bool follow(channels_t *channels, entry_t *entry)
     return false;
 }
 
-static void check_circles(cross_t *cross)
+static void check_circles(struct cross *cross)
 {
-    channels_t channels = {.cross = cross};
+    struct channels channels = {.cross = cross};
     size_t room = 0;
 
     for (size_t i = 0; i < cross->count; i++) {
@@ -304,7 +309,7 @@ static void check_circles(cross_t *cross)
     }
     for (size_t i = 0; i < cross->count; i++) {
         for (size_t k = 0; k < cross->configs[i]->border_count; k++) {
-            channels.list[channels.count++] = (entry_t){i, k, 0};
+            channels.list[channels.count++] = (struct entry){i, k, 0};
         }
     }
     for (size_t i = 0; i < channels.count; i++) {
@@ -315,9 +320,9 @@ static void check_circles(cross_t *cross)
     free(channels.list);
 }
 
-int mcsm_config_cross_check(mcsm_config_t *const *configs, size_t count, FILE *err)
+int mcsm_config_cross_check(struct mcsm_config *const *configs, size_t count, FILE *err)
 {
-    cross_t cross = {configs, count, err, 0};
+    struct cross cross = {configs, count, err, 0};
 
     for (size_t i = 0; i < count; i++) {
         for (size_t k = 0; k < configs[i]->border_count; k++) {

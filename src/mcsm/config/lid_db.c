@@ -9,17 +9,17 @@
 
 static int by_guid(const void *a, const void *b)
 {
-    const mcsm_lid_entry_t *x = a, *y = b;
+    const struct mcsm_lid_entry *x = a, *y = b;
 
     return x->guid < y->guid ? -1 : x->guid > y->guid;
 }
 
-static int add_line(mcsm_lid_db_t *db, const char *line, const char *path, int number, FILE *err,
-                    uint64_t *owner_of)
+static int add_line(struct mcsm_lid_db *db, const char *line, const char *path, int number,
+                    FILE *err, uint64_t *owner_of)
 {
     char guid_word[32], lid_word[16], rest[8];
     uint64_t guid, lid;
-    mcsm_lid_entry_t *more;
+    struct mcsm_lid_entry *more;
 
     if (!mcsm_next_word(&line, " \t\r\n", guid_word, sizeof(guid_word)) || guid_word[0] == '#') {
         return 0;
@@ -45,12 +45,12 @@ static int add_line(mcsm_lid_db_t *db, const char *line, const char *path, int n
         }
         db->entries = more;
     }
-    db->entries[db->count++] = (mcsm_lid_entry_t){guid, lid};
+    db->entries[db->count++] = (struct mcsm_lid_entry){guid, lid};
     return 0;
 }
 
 /* A GUID must not appear twice. */
-static int finish(mcsm_lid_db_t *db, const char *path, FILE *err)
+static int finish(struct mcsm_lid_db *db, const char *path, FILE *err)
 {
     int status = 0;
 
@@ -67,11 +67,11 @@ static int finish(mcsm_lid_db_t *db, const char *path, FILE *err)
     return status;
 }
 
-int mcsm_lid_db_read(const char *path, FILE *err, mcsm_lid_db_t *db_p)
+int mcsm_lid_db_read(const char *path, FILE *err, struct mcsm_lid_db *db_p)
 {
     uint64_t *owner_of = calloc(MCSM_LID_MAX + 1, sizeof(*owner_of));
     FILE *file = fopen(path, "re");
-    mcsm_lid_db_t db = {NULL, 0};
+    struct mcsm_lid_db db = {NULL, 0};
     int number = 0, status = 0;
     char line[256];
 
@@ -97,9 +97,9 @@ int mcsm_lid_db_read(const char *path, FILE *err, mcsm_lid_db_t *db_p)
     return status;
 }
 
-uint16_t mcsm_lid_db_find(const mcsm_lid_db_t *db, uint64_t guid)
+uint16_t mcsm_lid_db_find(const struct mcsm_lid_db *db, uint64_t guid)
 {
-    mcsm_lid_entry_t key = {guid, 0}, *found = NULL;
+    struct mcsm_lid_entry key = {guid, 0}, *found = NULL;
 
     if (db->count > 0) {
         found = bsearch(&key, db->entries, db->count, sizeof(key), by_guid);
@@ -107,7 +107,7 @@ uint16_t mcsm_lid_db_find(const mcsm_lid_db_t *db, uint64_t guid)
     return found ? found->lid : 0;
 }
 
-uint64_t mcsm_lid_db_guid(const mcsm_lid_db_t *db, uint16_t lid)
+uint64_t mcsm_lid_db_guid(const struct mcsm_lid_db *db, uint16_t lid)
 {
     for (size_t i = 0; i < db->count; i++) {
         if (db->entries[i].lid == lid) {

@@ -5,14 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *mcsm_engine_name(mcsm_engine_t engine)
+const char *mcsm_engine_name(enum mcsm_engine engine)
 {
     static const char *const names[] = {"minhop", "updn", "dor", "lash", "torus", "auto"};
 
     return names[engine];
 }
 
-int mcsm_parse_error(mcsm_parser_t *parser, int line, const char *format, ...)
+int mcsm_parse_error(struct mcsm_parser *parser, int line, const char *format, ...)
 {
     va_list args;
 
@@ -29,7 +29,7 @@ int mcsm_parse_error(mcsm_parser_t *parser, int line, const char *format, ...)
     return 0;
 }
 
-void *mcsm_grow(mcsm_parser_t *parser, void **array, size_t *count, size_t size)
+void *mcsm_grow(struct mcsm_parser *parser, void **array, size_t *count, size_t size)
 {
     char *more = realloc(*array, (*count + 1) * size);
 

@@ -6,18 +6,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int bad(mcsm_parser_t *parser, const char *name, const char *value, const char *expected)
+static int bad(struct mcsm_parser *parser, const char *name, const char *value,
+               const char *expected)
 {
     return mcsm_parse_error(parser, parser->line, "%s = %s: expected %s", name, value, expected);
 }
 
-static int unknown(mcsm_parser_t *parser, const char *name, const char *section)
+static int unknown(struct mcsm_parser *parser, const char *name, const char *section)
 {
     return mcsm_parse_error(parser, parser->line, "[%s] has no key \"%s\" (see mcsm.conf(5))",
                             section, name);
 }
 
-static int text(mcsm_parser_t *parser, const char *name, const char *value, char *to, size_t size)
+static int text(struct mcsm_parser *parser, const char *name, const char *value, char *to,
+                size_t size)
 {
     if (value[0] == '\0' || strlen(value) >= size) {
         return mcsm_parse_error(parser, parser->line, "%s: expected 1 to %zu characters", name,
@@ -28,23 +30,28 @@ static int text(mcsm_parser_t *parser, const char *name, const char *value, char
 }
 
 /* A key with a number: its range; `size` is the size of the field. */
-typedef struct number_key {
+struct number_key {
     const char *name;
     size_t offset;
     uint8_t size;
     uint64_t min, max;
     const char *expected;
-} number_key_t;
+};
 
 #define KEY(name, field, min, max, expected)                                                       \
-    {name, offsetof(mcsm_config_t, field), sizeof(((mcsm_config_t *)0)->field), min, max, expected}
+    {name,                                                                                         \
+     offsetof(struct mcsm_config, field),                                                          \
+     sizeof(((struct mcsm_config *)0)->field),                                                     \
+     min,                                                                                          \
+     max,                                                                                          \
+     expected}
 
 /* 1 or 0 if the table has the key, -1 if it does not. */
-static int number(mcsm_parser_t *parser, const number_key_t *keys, size_t count, const char *name,
-                  const char *value)
+static int number(struct mcsm_parser *parser, const struct number_key *keys, size_t count,
+                  const char *name, const char *value)
 {
     for (size_t i = 0; i < count; i++) {
-        const number_key_t *key = &keys[i];
+        const struct number_key *key = &keys[i];
         uint64_t result;
 
         if (strcmp(key->name, name) != 0) {
@@ -80,9 +87,9 @@ static int is_name(const char *word)
                strlen(word);
 }
 
-static int cluster_text(mcsm_parser_t *parser, const char *name, const char *value)
+static int cluster_text(struct mcsm_parser *parser, const char *name, const char *value)
 {
-    mcsm_config_t *config = parser->config;
+    struct mcsm_config *config = parser->config;
 
     if (strcmp(name, "state-dir") == 0) {
         return text(parser, name, value, config->state_dir, sizeof(config->state_dir));
@@ -115,9 +122,9 @@ static int cluster_text(mcsm_parser_t *parser, const char *name, const char *val
     return unknown(parser, name, "cluster");
 }
 
-int mcsm_parse_cluster(mcsm_parser_t *parser, const char *name, const char *value)
+int mcsm_parse_cluster(struct mcsm_parser *parser, const char *name, const char *value)
 {
-    static const number_key_t keys[] = {
+    static const struct number_key keys[] = {
         KEY("subnet-prefix", subnet_prefix, 1, UINT64_MAX,
             "a 64-bit number such as 0xfe80000000000000"),
         KEY("sm-key", sm_key, 1, UINT64_MAX, "a 64-bit number, not 0"),
@@ -152,9 +159,9 @@ int mcsm_parse_cluster(mcsm_parser_t *parser, const char *name, const char *valu
     return cluster_text(parser, name, value);
 }
 
-static int parse_roots(mcsm_parser_t *parser, const char *value)
+static int parse_roots(struct mcsm_parser *parser, const char *value)
 {
-    mcsm_config_t *config = parser->config;
+    struct mcsm_config *config = parser->config;
     char word[64];
     uint64_t guid, *root;
 
@@ -172,16 +179,16 @@ static int parse_roots(mcsm_parser_t *parser, const char *value)
 }
 
 /* "1 2, 3 4": the ports of the first dimension, then the ports of the second dimension. */
-static int parse_dimensions(mcsm_parser_t *parser, const char *value)
+static int parse_dimensions(struct mcsm_parser *parser, const char *value)
 {
-    mcsm_config_t *config = parser->config;
+    struct mcsm_config *config = parser->config;
     char group[128], word[16];
     uint64_t port;
 
     config->dimension_count = 0;
     while (mcsm_next_word(&value, ",", group, sizeof(group))) {
         const char *rest = group;
-        mcsm_dimension_t *dimension = &config->dimensions[config->dimension_count];
+        struct mcsm_dimension *dimension = &config->dimensions[config->dimension_count];
 
         if (config->dimension_count++ == MCSM_MAX_DIMENSIONS) {
             return bad(parser, "dimensions", group, "at most 16 groups of ports");
@@ -198,9 +205,9 @@ static int parse_dimensions(mcsm_parser_t *parser, const char *value)
     return 1;
 }
 
-int mcsm_parse_routing(mcsm_parser_t *parser, const char *name, const char *value)
+int mcsm_parse_routing(struct mcsm_parser *parser, const char *name, const char *value)
 {
-    static const number_key_t keys[] = {
+    static const struct number_key keys[] = {
         KEY("sl", multicast_sl, 0, 14, "0 to 14, the same in all clusters of the fabric"),
         KEY("mlids", mlids, 32, 16384, "32 to 16384, the same in all clusters of the fabric"),
     };
@@ -234,9 +241,9 @@ int mcsm_parse_routing(mcsm_parser_t *parser, const char *name, const char *valu
     return unknown(parser, name, "routing");
 }
 
-int mcsm_parse_sweep(mcsm_parser_t *parser, const char *name, const char *value)
+int mcsm_parse_sweep(struct mcsm_parser *parser, const char *name, const char *value)
 {
-    static const number_key_t keys[] = {
+    static const struct number_key keys[] = {
         KEY("interval", sweep_interval, 0, 86400, "seconds, 0 to 86400"),
         KEY("window", window, 1, 1024, "1 to 1024 MADs"),
         KEY("timeout", timeout, 10, 60000, "milliseconds, 10 to 60000"),
@@ -248,9 +255,9 @@ int mcsm_parse_sweep(mcsm_parser_t *parser, const char *name, const char *value)
     return status >= 0 ? status : unknown(parser, name, "sweep");
 }
 
-int mcsm_parse_health(mcsm_parser_t *parser, const char *name, const char *value)
+int mcsm_parse_health(struct mcsm_parser *parser, const char *name, const char *value)
 {
-    static const number_key_t keys[] = {
+    static const struct number_key keys[] = {
         KEY("interval", health_interval, 0, 86400, "seconds, 0 to 86400"),
         KEY("errors", health_errors, 0, UINT32_MAX, "a number of errors; 0: no limit"),
         KEY("flaps", health_flaps, 0, UINT32_MAX, "a number of times; 0: no limit"),
@@ -263,7 +270,7 @@ int mcsm_parse_health(mcsm_parser_t *parser, const char *name, const char *value
     return status >= 0 ? status : unknown(parser, name, "health");
 }
 
-static int parse_mtu(mcsm_parser_t *parser, const char *value)
+static int parse_mtu(struct mcsm_parser *parser, const char *value)
 {
     uint64_t bytes;
 
@@ -274,7 +281,7 @@ static int parse_mtu(mcsm_parser_t *parser, const char *value)
     return 1;
 }
 
-static int parse_vls(mcsm_parser_t *parser, const char *value)
+static int parse_vls(struct mcsm_parser *parser, const char *value)
 {
     static const uint8_t counts[] = {1, 2, 4, 8, 15};
     uint64_t vls;
@@ -288,7 +295,7 @@ static int parse_vls(mcsm_parser_t *parser, const char *value)
     return bad(parser, "vls", value, "1, 2, 4, 8 or 15 virtual lanes");
 }
 
-static int parse_width(mcsm_parser_t *parser, const char *value)
+static int parse_width(struct mcsm_parser *parser, const char *value)
 {
     static const char *const names[] = {"any", "1x", "4x", "8x", "12x"};
     static const uint8_t bits[] = {0, 1, 1 | 2, 1 | 2 | 4, 1 | 2 | 8};
@@ -302,7 +309,7 @@ static int parse_width(mcsm_parser_t *parser, const char *value)
     return bad(parser, "width", value, "any, or the widest: 1x, 4x, 8x or 12x");
 }
 
-static int parse_sl2vl(mcsm_parser_t *parser, const char *value)
+static int parse_sl2vl(struct mcsm_parser *parser, const char *value)
 {
     char word[16];
     uint64_t vl;
@@ -322,7 +329,7 @@ static int parse_sl2vl(mcsm_parser_t *parser, const char *value)
 }
 
 /* "VL:WEIGHT ..." */
-static int parse_vlarb(mcsm_parser_t *parser, const char *name, const char *value,
+static int parse_vlarb(struct mcsm_parser *parser, const char *name, const char *value,
                        uint8_t table[32][2])
 {
     char word[16], *colon;
@@ -345,9 +352,9 @@ static int parse_vlarb(mcsm_parser_t *parser, const char *name, const char *valu
     return 1;
 }
 
-int mcsm_parse_port(mcsm_parser_t *parser, const char *name, const char *value)
+int mcsm_parse_port(struct mcsm_parser *parser, const char *name, const char *value)
 {
-    static const number_key_t keys[] = {
+    static const struct number_key keys[] = {
         KEY("subnet-timeout", subnet_timeout, 0, 31, "0 to 31 (4.096 us * 2^n)"),
         KEY("packet-life", packet_life, 0, 31, "0 to 31 (4.096 us * 2^n)"),
         KEY("head-of-queue-life", head_of_queue_life, 0, 20, "0 to 20 (4.096 us * 2^n)"),

@@ -1,16 +1,16 @@
 #include "answer.h"
 
-void mcsm_add_text(json_t *object, const char *key, const char *text)
+void mcsm_add_text(struct json_object *object, const char *key, const char *text)
 {
     json_object_object_add(object, key, json_object_new_string(text));
 }
 
-void mcsm_add_number(json_t *object, const char *key, int64_t number)
+void mcsm_add_number(struct json_object *object, const char *key, int64_t number)
 {
     json_object_object_add(object, key, json_object_new_int64(number));
 }
 
-void mcsm_add_guid(json_t *object, const char *key, uint64_t guid)
+void mcsm_add_guid(struct json_object *object, const char *key, uint64_t guid)
 {
     char text[24];
 
@@ -18,7 +18,7 @@ void mcsm_add_guid(json_t *object, const char *key, uint64_t guid)
     mcsm_add_text(object, key, text);
 }
 
-void mcsm_send_json(FILE *out, json_t *json)
+void mcsm_send_json(FILE *out, struct json_object *json)
 {
     fprintf(
         out, "json\n%s\n",

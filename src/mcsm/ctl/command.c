@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* How many arguments a command needs, and how many it takes. */
-static void count_arguments(const mcsm_command_t *command, int *least, int *most)
+static void count_arguments(const struct mcsm_command *command, int *least, int *most)
 {
     const char *rest = command->arguments;
     char word[32];
@@ -17,12 +17,12 @@ static void count_arguments(const mcsm_command_t *command, int *least, int *most
     }
 }
 
-const mcsm_command_t *mcsm_command_find(const mcsm_command_t *commands, size_t count,
-                                        const char *const *words, int word_count,
-                                        const char *arguments[MCSM_COMMAND_ARGUMENTS])
+const struct mcsm_command *mcsm_command_find(const struct mcsm_command *commands, size_t count,
+                                             const char *const *words, int word_count,
+                                             const char *arguments[MCSM_COMMAND_ARGUMENTS])
 {
     for (size_t i = 0; i < count && word_count > 0; i++) {
-        const mcsm_command_t *command = &commands[i];
+        const struct mcsm_command *command = &commands[i];
         int least, most, skipped = 1;
 
         if (command->name == NULL || strcmp(command->name, words[0]) != 0) {
@@ -46,10 +46,10 @@ const mcsm_command_t *mcsm_command_find(const mcsm_command_t *commands, size_t c
     return NULL;
 }
 
-void mcsm_command_help(const mcsm_command_t *commands, size_t count, FILE *out)
+void mcsm_command_help(const struct mcsm_command *commands, size_t count, FILE *out)
 {
     for (size_t i = 0; i < count; i++) {
-        const mcsm_command_t *command = &commands[i];
+        const struct mcsm_command *command = &commands[i];
         char line[64];
 
         if (command->name == NULL) {

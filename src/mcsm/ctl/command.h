@@ -14,18 +14,18 @@ typedef void (*mcsm_command_fn)(struct mcsm_daemon *daemon,
                                 const char *const arguments[MCSM_COMMAND_ARGUMENTS], FILE *out);
 
 /* A row of command_list.h. A heading has only `help`. */
-typedef struct mcsm_command {
+struct mcsm_command {
     const char *name, *keyword, *arguments, *help;
     mcsm_command_fn run; /* NULL in mcsm-ctl */
-} mcsm_command_t;
+};
 
 /* Returns the command of these words, whose number of arguments is right, or NULL. Writes its
  * arguments to `arguments`. */
-const mcsm_command_t *mcsm_command_find(const mcsm_command_t *commands, size_t count,
-                                        const char *const *words, int word_count,
-                                        const char *arguments[MCSM_COMMAND_ARGUMENTS]);
+const struct mcsm_command *mcsm_command_find(const struct mcsm_command *commands, size_t count,
+                                             const char *const *words, int word_count,
+                                             const char *arguments[MCSM_COMMAND_ARGUMENTS]);
 
 /* Prints a line of help for each command. */
-void mcsm_command_help(const mcsm_command_t *commands, size_t count, FILE *out);
+void mcsm_command_help(const struct mcsm_command *commands, size_t count, FILE *out);
 
 #endif

@@ -23,12 +23,13 @@ static const char *state_name(uint8_t state)
 
 /* ---- status, nodes, ports ---- */
 
-static json_t *foreign_managers(const mcsm_sm_t *sm)
+static struct json_object *foreign_managers(const struct mcsm_sm *sm)
 {
-    json_t *json = json_object_new_array();
+    struct json_object *json = json_object_new_array();
 
-    for (const mcsm_rival_t *rival = sm->election.foreign; rival != NULL; rival = rival->next) {
-        json_t *entry = json_object_new_object();
+    for (const struct mcsm_rival *rival = sm->election.foreign; rival != NULL;
+         rival = rival->next) {
+        struct json_object *entry = json_object_new_object();
 
         mcsm_add_guid(entry, "port_guid", rival->guid);
         mcsm_add_number(entry, "lid", rival->lid);
@@ -39,12 +40,12 @@ static json_t *foreign_managers(const mcsm_sm_t *sm)
     return json;
 }
 
-static void status(mcsm_daemon_t *daemon, const char *const *arguments, FILE *out)
+static void status(struct mcsm_daemon *daemon, const char *const *arguments, FILE *out)
 {
-    const mcsm_sm_t *sm = daemon->sm;
-    const mcsm_mad_stats_t *mads = mcsm_mads_stats(daemon->smps);
-    const mcsm_sa_counters_t *sa = mcsm_sa_stats(daemon->sa);
-    json_t *json = json_object_new_object();
+    const struct mcsm_sm *sm = daemon->sm;
+    const struct mcsm_mad_stats *mads = mcsm_mads_stats(daemon->smps);
+    const struct mcsm_sa_counters *sa = mcsm_sa_stats(daemon->sa);
+    struct json_object *json = json_object_new_object();
 
     (void)arguments;
     mcsm_add_text(json, "cluster", sm->config->name);
@@ -89,16 +90,16 @@ static void status(mcsm_daemon_t *daemon, const char *const *arguments, FILE *ou
     mcsm_send_json(out, json);
 }
 
-static void nodes(mcsm_daemon_t *daemon, const char *const *arguments, FILE *out)
+static void nodes(struct mcsm_daemon *daemon, const char *const *arguments, FILE *out)
 {
-    json_t *json = json_object_new_array();
-    mcsm_node_t *node, *next;
+    struct json_object *json = json_object_new_array();
+    struct mcsm_node *node, *next;
 
     (void)arguments;
     HASH_ITER(hh, daemon->sm->fabric->nodes, node, next) {
         for (int p = 0; p <= node->nports; p++) {
-            const mcsm_port_t *port = &node->ports[p];
-            json_t *entry;
+            const struct mcsm_port *port = &node->ports[p];
+            struct json_object *entry;
 
             if (!mcsm_is_end_port(port) || !port->known) {
                 continue;
@@ -117,7 +118,7 @@ static void nodes(mcsm_daemon_t *daemon, const char *const *arguments, FILE *out
     mcsm_send_json(out, json);
 }
 
-static const char *port_remark(const mcsm_port_t *port)
+static const char *port_remark(const struct mcsm_port *port)
 {
     if (port->held || (port->peer != NULL && port->peer->held)) {
         return "held";
@@ -131,16 +132,16 @@ static const char *port_remark(const mcsm_port_t *port)
     return port->silent ? "nothing answers" : port->failed ? "could not be set up" : "";
 }
 
-static void ports(mcsm_daemon_t *daemon, const char *const *arguments, FILE *out)
+static void ports(struct mcsm_daemon *daemon, const char *const *arguments, FILE *out)
 {
-    json_t *json = json_object_new_array();
-    mcsm_node_t *node, *next;
+    struct json_object *json = json_object_new_array();
+    struct mcsm_node *node, *next;
 
     (void)arguments;
     HASH_ITER(hh, daemon->sm->fabric->nodes, node, next) {
         for (int p = 1; p <= node->nports; p++) {
-            const mcsm_port_t *port = &node->ports[p];
-            json_t *entry;
+            const struct mcsm_port *port = &node->ports[p];
+            struct json_object *entry;
 
             if (!port->known ||
                 (port->state <= MCSM_STATE_DOWN && !port->border && !port->drained)) {
@@ -167,21 +168,21 @@ static void ports(mcsm_daemon_t *daemon, const char *const *arguments, FILE *out
 /* ---- routes ---- */
 
 /* Prints how many LIDs leave through each port: LIDs of this cluster and of other clusters. */
-static void routes(mcsm_daemon_t *daemon, const char *const *arguments, FILE *out)
+static void routes(struct mcsm_daemon *daemon, const char *const *arguments, FILE *out)
 {
-    const mcsm_fabric_t *fabric = daemon->sm->fabric;
-    json_t *json = json_object_new_array();
+    const struct mcsm_fabric *fabric = daemon->sm->fabric;
+    struct json_object *json = json_object_new_array();
 
     (void)arguments;
     for (int i = 0; i < fabric->switch_count; i++) {
-        const mcsm_node_t *node = fabric->switches[i];
+        const struct mcsm_node *node = fabric->switches[i];
         unsigned own[256] = {0}, foreign[256] = {0};
 
         for (unsigned lid = 1; node->lft != NULL && lid < node->lft_size; lid++) {
             (fabric->by_lid[lid] ? own : foreign)[node->lft[lid]]++;
         }
         for (int p = 1; p <= node->nports; p++) {
-            json_t *entry;
+            struct json_object *entry;
 
             if (own[p] + foreign[p] == 0) {
                 continue;
@@ -202,11 +203,12 @@ static void routes(mcsm_daemon_t *daemon, const char *const *arguments, FILE *ou
 }
 
 /* A port by its LID, by its GUID, or by the description of its node. */
-static const mcsm_port_t *find_port(const mcsm_sm_t *sm, const char *word, uint16_t *lid_p)
+static const struct mcsm_port *find_port(const struct mcsm_sm *sm, const char *word,
+                                         uint16_t *lid_p)
 {
     uint64_t number = 0;
-    mcsm_node_t *node, *next;
-    const mcsm_port_t *port = NULL;
+    struct mcsm_node *node, *next;
+    const struct mcsm_port *port = NULL;
 
     *lid_p = 0;
     if (mcsm_parse_number(word, 1, MCSM_LID_MAX, &number) == 0) {
@@ -233,9 +235,9 @@ static const mcsm_port_t *find_port(const mcsm_sm_t *sm, const char *word, uint1
     return port;
 }
 
-static void add_hop(void *arg, const mcsm_port_t *port)
+static void add_hop(void *arg, const struct mcsm_port *port)
 {
-    json_t *entry = json_object_new_object();
+    struct json_object *entry = json_object_new_object();
 
     mcsm_add_guid(entry, "guid", port->node->guid);
     mcsm_add_text(entry, "description", port->node->desc);
@@ -243,22 +245,22 @@ static void add_hop(void *arg, const mcsm_port_t *port)
     json_object_array_add(arg, entry);
 }
 
-static const char *neighbour_of(const mcsm_config_t *config, const mcsm_port_t *port)
+static const char *neighbour_of(const struct mcsm_config *config, const struct mcsm_port *port)
 {
-    const mcsm_border_t *border = mcsm_config_border(config, port->node->guid, port->num);
+    const struct mcsm_border *border = mcsm_config_border(config, port->node->guid, port->num);
 
     return border != NULL ? config->neighbours[border->neighbour].name : "another cluster";
 }
 
-static void path(mcsm_daemon_t *daemon, const char *const *arguments, FILE *out)
+static void path(struct mcsm_daemon *daemon, const char *const *arguments, FILE *out)
 {
     const char *from_word = arguments[0], *to_word = arguments[1];
-    const mcsm_sm_t *sm = daemon->sm;
+    const struct mcsm_sm *sm = daemon->sm;
     uint16_t from_lid, to_lid;
-    const mcsm_port_t *from = find_port(sm, from_word, &from_lid), *left;
-    const mcsm_port_t *to = find_port(sm, to_word, &to_lid);
+    const struct mcsm_port *from = find_port(sm, from_word, &from_lid), *left;
+    const struct mcsm_port *to = find_port(sm, to_word, &to_lid);
     const char *reason;
-    json_t *json, *hops;
+    struct json_object *json, *hops;
     int count;
 
     if (from == NULL || to_lid == 0) {
@@ -287,13 +289,13 @@ static void path(mcsm_daemon_t *daemon, const char *const *arguments, FILE *out)
 
 /* ---- why ---- */
 
-static void why_foreign(const mcsm_sm_t *sm, uint16_t lid, json_t *json)
+static void why_foreign(const struct mcsm_sm *sm, uint16_t lid, struct json_object *json)
 {
-    const mcsm_config_t *config = sm->config;
+    const struct mcsm_config *config = sm->config;
     char text[200];
 
     for (size_t i = 0; i < config->neighbour_count; i++) {
-        const mcsm_neighbour_t *neighbour = &config->neighbours[i];
+        const struct mcsm_neighbour *neighbour = &config->neighbours[i];
 
         if (!mcsm_range_has(neighbour->lids, lid)) {
             continue;
@@ -308,10 +310,10 @@ static void why_foreign(const mcsm_sm_t *sm, uint16_t lid, json_t *json)
     mcsm_add_text(json, "reason", "no cluster has this LID: it is dropped");
 }
 
-static void why(mcsm_daemon_t *daemon, const char *const *arguments, FILE *out)
+static void why(struct mcsm_daemon *daemon, const char *const *arguments, FILE *out)
 {
-    const mcsm_sm_t *sm = daemon->sm;
-    json_t *json, *list;
+    const struct mcsm_sm *sm = daemon->sm;
+    struct json_object *json, *list;
     uint64_t lid;
 
     if (mcsm_parse_number(arguments[0], 1, MCSM_LID_MAX, &lid) < 0) {
@@ -320,7 +322,7 @@ static void why(mcsm_daemon_t *daemon, const char *const *arguments, FILE *out)
     }
     json = json_object_new_object();
     list = json_object_new_array();
-    const mcsm_port_t *port = mcsm_fabric_by_lid(sm->fabric, lid);
+    const struct mcsm_port *port = mcsm_fabric_by_lid(sm->fabric, lid);
     mcsm_add_number(json, "lid", lid);
     if (port != NULL) {
         mcsm_add_guid(json, "port_guid", port->guid);
@@ -339,9 +341,9 @@ static void why(mcsm_daemon_t *daemon, const char *const *arguments, FILE *out)
         why_foreign(sm, lid, json);
     }
     for (int i = 0; i < sm->fabric->switch_count; i++) {
-        const mcsm_node_t *node = sm->fabric->switches[i];
+        const struct mcsm_node *node = sm->fabric->switches[i];
         uint8_t out_port = node->lft && lid < node->lft_size ? node->lft[lid] : MCSM_DROP;
-        json_t *entry = json_object_new_object();
+        struct json_object *entry = json_object_new_object();
 
         mcsm_add_guid(entry, "guid", node->guid);
         mcsm_add_text(entry, "description", node->desc);
@@ -354,11 +356,11 @@ static void why(mcsm_daemon_t *daemon, const char *const *arguments, FILE *out)
 
 /* ---- orders ---- */
 
-static void order_drain(mcsm_daemon_t *daemon, const char *word, bool on, FILE *out)
+static void order_drain(struct mcsm_daemon *daemon, const char *word, bool on, FILE *out)
 {
     uint64_t guid;
     uint8_t port;
-    json_t *json;
+    struct json_object *json;
 
     if (mcsm_parse_guid_port(word, &guid, &port) < 0) {
         fprintf(out, "error expected GUID/PORT, such as 0x0002c90200410a28/17\n");
@@ -373,52 +375,52 @@ static void order_drain(mcsm_daemon_t *daemon, const char *word, bool on, FILE *
     mcsm_send_json(out, json);
 }
 
-static void drain(mcsm_daemon_t *daemon, const char *const *arguments, FILE *out)
+static void drain(struct mcsm_daemon *daemon, const char *const *arguments, FILE *out)
 {
     order_drain(daemon, arguments[0], true, out);
 }
 
-static void undrain(mcsm_daemon_t *daemon, const char *const *arguments, FILE *out)
+static void undrain(struct mcsm_daemon *daemon, const char *const *arguments, FILE *out)
 {
     order_drain(daemon, arguments[0], false, out);
 }
 
-static void reroute(mcsm_daemon_t *daemon, const char *const *arguments, FILE *out)
+static void reroute(struct mcsm_daemon *daemon, const char *const *arguments, FILE *out)
 {
     mcsm_console_resweep(daemon, arguments, out); /* without a kind: heavy */
 }
 
 /* ---- texts ---- */
 
-static void dump_lft(mcsm_daemon_t *daemon, const char *const *arguments, FILE *out)
+static void dump_lft(struct mcsm_daemon *daemon, const char *const *arguments, FILE *out)
 {
     (void)arguments;
     fputs("text\n", out);
     mcsm_dump_lft(daemon->sm, out);
 }
 
-static void dump_mft(mcsm_daemon_t *daemon, const char *const *arguments, FILE *out)
+static void dump_mft(struct mcsm_daemon *daemon, const char *const *arguments, FILE *out)
 {
     (void)arguments;
     fputs("text\n", out);
     mcsm_dump_mft(daemon->sm, out);
 }
 
-static void dump_fabric(mcsm_daemon_t *daemon, const char *const *arguments, FILE *out)
+static void dump_fabric(struct mcsm_daemon *daemon, const char *const *arguments, FILE *out)
 {
     (void)arguments;
     fputs("text\n", out);
     mcsm_dump_fabric(daemon->sm, out);
 }
 
-static void metrics(mcsm_daemon_t *daemon, const char *const *arguments, FILE *out)
+static void metrics(struct mcsm_daemon *daemon, const char *const *arguments, FILE *out)
 {
     (void)arguments;
     fputs("text\n", out);
     mcsm_metrics(daemon, out);
 }
 
-static const mcsm_command_t commands[] = {
+static const struct mcsm_command commands[] = {
 #define COMMAND(name, keyword, arguments, help, run) {name, keyword, arguments, help, run},
 #define HEADING(text)                                {NULL, NULL, NULL, text, NULL},
 #include "command_list.h"
@@ -426,11 +428,11 @@ static const mcsm_command_t commands[] = {
 #undef HEADING
 };
 
-void mcsm_ctl_command(mcsm_daemon_t *daemon, char *line, FILE *out)
+void mcsm_ctl_command(struct mcsm_daemon *daemon, char *line, FILE *out)
 {
     char text[MAX_WORDS][160];
     const char *words[MAX_WORDS], *arguments[MCSM_COMMAND_ARGUMENTS], *rest = line;
-    const mcsm_command_t *command;
+    const struct mcsm_command *command;
     int count = 0;
 
     /* Tabs separate, since descriptions of nodes have spaces. */

@@ -9,11 +9,11 @@
 
 /* ---- querylid ---- */
 
-void mcsm_console_querylid(mcsm_daemon_t *daemon, const char *const *arguments, FILE *out)
+void mcsm_console_querylid(struct mcsm_daemon *daemon, const char *const *arguments, FILE *out)
 {
     const char *word = arguments[0];
-    const mcsm_port_t *port;
-    json_t *json;
+    const struct mcsm_port *port;
+    struct json_object *json;
     uint64_t lid;
 
     if (mcsm_parse_number(word, 1, MCSM_LID_MAX, &lid) < 0) {
@@ -49,16 +49,16 @@ static int lanes_of(uint8_t width)
     return mcsm_link_speed(width, 1, 0) / 2500;
 }
 
-static void bump(json_t *counts, const char *key)
+static void bump(struct json_object *counts, const char *key)
 {
-    json_t *old = NULL;
+    struct json_object *old = NULL;
 
     json_object_object_get_ex(counts, key, &old);
     mcsm_add_number(counts, key, (old ? json_object_get_int64(old) : 0) + 1);
 }
 
 /* Returns a remark if the link is slower than both ends allow, else NULL. */
-static const char *reduced(const mcsm_port_t *port)
+static const char *reduced(const struct mcsm_port *port)
 {
     enum { SPEED_SUPPORTED_HI = 32, EXTENDED_LO = 62 };
     const uint8_t *a = port->info, *b = port->peer ? port->peer->info : port->info;
@@ -75,13 +75,14 @@ static const char *reduced(const mcsm_port_t *port)
     return speed < able ? "below its speed" : NULL;
 }
 
-static void count_port(const mcsm_port_t *port, json_t *counts, json_t *list)
+static void count_port(const struct mcsm_port *port, struct json_object *counts,
+                       struct json_object *list)
 {
     static const char *const states[] = {"down", "down", "init", "armed", "active"};
     enum { PHYS_DISABLED = 3 };
     const char *remark;
     char key[32];
-    json_t *entry;
+    struct json_object *entry;
 
     bump(counts, "ports");
     bump(counts, port->state <= MCSM_STATE_ACTIVE ? states[port->state] : "other");
@@ -109,11 +110,11 @@ static void count_port(const mcsm_port_t *port, json_t *counts, json_t *list)
     }
 }
 
-void mcsm_console_portstatus(mcsm_daemon_t *daemon, const char *const *arguments, FILE *out)
+void mcsm_console_portstatus(struct mcsm_daemon *daemon, const char *const *arguments, FILE *out)
 {
     const char *type = arguments[0];
-    json_t *counts, *list;
-    mcsm_node_t *node, *next;
+    struct json_object *counts, *list;
+    struct mcsm_node *node, *next;
 
     if (type[0] != '\0' && strcmp(type, "ca") != 0 && strcmp(type, "switch") != 0 &&
         strcmp(type, "router") != 0) {
@@ -138,17 +139,18 @@ void mcsm_console_portstatus(mcsm_daemon_t *daemon, const char *const *arguments
 /* ---- switchbalance ---- */
 
 /* LIDs by port, for ports between switches: a port to a host always has the LIDs of the host. */
-static void balance_of(const mcsm_node_t *node, const mcsm_fabric_t *fabric, json_t *json)
+static void balance_of(const struct mcsm_node *node, const struct mcsm_fabric *fabric,
+                       struct json_object *json)
 {
     unsigned lids[256] = {0}, least = UINT32_MAX, most = 0, count = 0;
     double sum = 0, squares = 0;
-    json_t *entry = json_object_new_object();
+    struct json_object *entry = json_object_new_object();
 
     for (unsigned lid = 1; node->lft != NULL && lid < node->lft_size; lid++) {
         lids[node->lft[lid]] += fabric->by_lid[lid] != NULL && !fabric->by_lid[lid]->node->sw;
     }
     for (int p = 1; p <= node->nports; p++) {
-        const mcsm_port_t *port = &node->ports[p];
+        const struct mcsm_port *port = &node->ports[p];
 
         if (!mcsm_port_usable(port) || !port->peer->node->sw) {
             continue;
@@ -171,12 +173,12 @@ static void balance_of(const mcsm_node_t *node, const mcsm_fabric_t *fabric, jso
     json_object_array_add(json, entry);
 }
 
-void mcsm_console_switchbalance(mcsm_daemon_t *daemon, const char *const *arguments, FILE *out)
+void mcsm_console_switchbalance(struct mcsm_daemon *daemon, const char *const *arguments, FILE *out)
 {
     const char *word = arguments[0];
-    const mcsm_fabric_t *fabric = daemon->sm->fabric;
+    const struct mcsm_fabric *fabric = daemon->sm->fabric;
     uint64_t guid = 0;
-    json_t *json;
+    struct json_object *json;
 
     if (word[0] != '\0' &&
         (mcsm_parse_guid(word, &guid) < 0 || mcsm_fabric_find(fabric, guid) == NULL ||
@@ -195,11 +197,11 @@ void mcsm_console_switchbalance(mcsm_daemon_t *daemon, const char *const *argume
 
 /* ---- orders ---- */
 
-void mcsm_console_resweep(mcsm_daemon_t *daemon, const char *const *arguments, FILE *out)
+void mcsm_console_resweep(struct mcsm_daemon *daemon, const char *const *arguments, FILE *out)
 {
     const char *kind = arguments[0];
     bool light = strcmp(kind, "light") == 0;
-    json_t *json;
+    struct json_object *json;
 
     if (!light && kind[0] != '\0' && strcmp(kind, "heavy") != 0) {
         fprintf(out, "error resweep heavy or light\n");
@@ -215,12 +217,12 @@ void mcsm_console_resweep(mcsm_daemon_t *daemon, const char *const *arguments, F
     mcsm_send_json(out, json);
 }
 
-void mcsm_console_loglevel(mcsm_daemon_t *daemon, const char *const *arguments, FILE *out)
+void mcsm_console_loglevel(struct mcsm_daemon *daemon, const char *const *arguments, FILE *out)
 {
     const char *word = arguments[0];
     static const char *const names[] = {"error", "warn", "info", "debug"};
-    mcsm_log_level_t level;
-    json_t *json;
+    enum mcsm_log_level level;
+    struct json_object *json;
 
     (void)daemon;
     if (word[0] != '\0') {
@@ -235,10 +237,10 @@ void mcsm_console_loglevel(mcsm_daemon_t *daemon, const char *const *arguments, 
     mcsm_send_json(out, json);
 }
 
-void mcsm_console_portguids(mcsm_daemon_t *daemon, const char *const *arguments, FILE *out)
+void mcsm_console_portguids(struct mcsm_daemon *daemon, const char *const *arguments, FILE *out)
 {
     const char *pattern = arguments[0];
-    mcsm_node_t *node, *next;
+    struct mcsm_node *node, *next;
     regex_t expression;
 
     if (pattern[0] == '\0' || regcomp(&expression, pattern, REG_EXTENDED | REG_NOSUB) != 0) {
@@ -248,7 +250,7 @@ void mcsm_console_portguids(mcsm_daemon_t *daemon, const char *const *arguments,
     fputs("text\n", out);
     HASH_ITER(hh, daemon->sm->fabric->nodes, node, next) {
         for (int p = 0; p <= node->nports; p++) {
-            const mcsm_port_t *port = &node->ports[p];
+            const struct mcsm_port *port = &node->ports[p];
 
             if (mcsm_is_end_port(port) && port->known &&
                 regexec(&expression, node->desc, 0, NULL, 0) == 0) {

@@ -7,20 +7,20 @@
 #include "../sa/sa.h"
 #include "../sm/sm.h"
 
-typedef struct mcsm_daemon {
-    mcsm_config_t *config;
-    mcsm_umad_t *umad;
-    mcsm_mads_t *smps;    /* requests of the manager */
-    mcsm_mads_t *reports; /* requests of the administration: Reports to subscribers */
-    mcsm_mads_t *polls;   /* requests for the counters of ports */
-    mcsm_health_t *health;
-    mcsm_sm_t *sm;
-    mcsm_sa_t *sa;
+struct mcsm_daemon {
+    struct mcsm_config *config;
+    struct mcsm_umad *umad;
+    struct mcsm_mads *smps;    /* requests of the manager */
+    struct mcsm_mads *reports; /* requests of the administration: Reports to subscribers */
+    struct mcsm_mads *polls;   /* requests for the counters of ports */
+    struct mcsm_health *health;
+    struct mcsm_sm *sm;
+    struct mcsm_sa *sa;
     struct mcsm_ctl *ctl;
     int epoll;
     bool log_file; /* messages go to the configured file */
     bool verbose;
     time_t started;
-} mcsm_daemon_t;
+};
 
 #endif

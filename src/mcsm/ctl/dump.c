@@ -1,11 +1,11 @@
 #include "ctl.h"
 
-static const char *type_name(const mcsm_node_t *node)
+static const char *type_name(const struct mcsm_node *node)
 {
     return node->type == 2 ? "Switch" : node->type == 3 ? "Router" : "Channel Adapter";
 }
 
-static void lft_of(const mcsm_sm_t *sm, const mcsm_node_t *node, FILE *out)
+static void lft_of(const struct mcsm_sm *sm, const struct mcsm_node *node, FILE *out)
 {
     unsigned entries = 0;
 
@@ -13,7 +13,7 @@ static void lft_of(const mcsm_sm_t *sm, const mcsm_node_t *node, FILE *out)
             sm->graph ? sm->graph->lid_top : 0, node->ports[0].lid, node->guid, node->desc);
     fprintf(out, "  Lid  Out   Destination\n       Port     Info\n");
     for (unsigned lid = 1; lid < node->lft_size; lid++) {
-        const mcsm_port_t *port = mcsm_fabric_by_lid(sm->fabric, lid);
+        const struct mcsm_port *port = mcsm_fabric_by_lid(sm->fabric, lid);
 
         if (node->lft[lid] == MCSM_DROP) {
             continue;
@@ -29,7 +29,7 @@ static void lft_of(const mcsm_sm_t *sm, const mcsm_node_t *node, FILE *out)
     fprintf(out, "%u valid lids dumped\n\n", entries);
 }
 
-void mcsm_dump_lft(const mcsm_sm_t *sm, FILE *out)
+void mcsm_dump_lft(const struct mcsm_sm *sm, FILE *out)
 {
     for (int i = 0; i < sm->fabric->switch_count; i++) {
         if (sm->fabric->switches[i]->lft != NULL) {
@@ -38,12 +38,12 @@ void mcsm_dump_lft(const mcsm_sm_t *sm, FILE *out)
     }
 }
 
-static bool in_mft(const mcsm_node_t *node, unsigned mlids, unsigned index, int port)
+static bool in_mft(const struct mcsm_node *node, unsigned mlids, unsigned index, int port)
 {
     return node->mft[port / 16 * mlids + index] >> port % 16 & 1;
 }
 
-static bool has_entry(const mcsm_node_t *node, unsigned mlids, unsigned index)
+static bool has_entry(const struct mcsm_node *node, unsigned mlids, unsigned index)
 {
     for (int position = 0; position < mcsm_mft_positions(node); position++) {
         if (node->mft[position * mlids + index] != 0) {
@@ -53,7 +53,7 @@ static bool has_entry(const mcsm_node_t *node, unsigned mlids, unsigned index)
     return false;
 }
 
-static void mft_of(const mcsm_sm_t *sm, const mcsm_node_t *node, FILE *out)
+static void mft_of(const struct mcsm_sm *sm, const struct mcsm_node *node, FILE *out)
 {
     unsigned mlids = sm->config->mlids, entries = 0;
 
@@ -76,7 +76,7 @@ static void mft_of(const mcsm_sm_t *sm, const mcsm_node_t *node, FILE *out)
     fprintf(out, "%u valid mlids dumped\n\n", entries);
 }
 
-void mcsm_dump_mft(const mcsm_sm_t *sm, FILE *out)
+void mcsm_dump_mft(const struct mcsm_sm *sm, FILE *out)
 {
     for (int i = 0; i < sm->fabric->switch_count; i++) {
         if (sm->fabric->switches[i]->mft != NULL) {
@@ -87,12 +87,12 @@ void mcsm_dump_mft(const mcsm_sm_t *sm, FILE *out)
 
 /* ---- for mcsm-check: see docs/mcsm.md, "The dump of a cluster" ---- */
 
-static void dump_node(const mcsm_node_t *node, FILE *out)
+static void dump_node(const struct mcsm_node *node, FILE *out)
 {
     fprintf(out, "node %s 0x%016lx %u \"%s\"\n", node->sw ? "switch" : "ca", node->guid,
             node->nports, node->desc);
     for (int p = 0; p <= node->nports; p++) {
-        const mcsm_port_t *port = &node->ports[p];
+        const struct mcsm_port *port = &node->ports[p];
 
         if (mcsm_is_end_port(port) && port->lid != 0) {
             fprintf(out, "lid 0x%016lx %d 0x%016lx %u\n", node->guid, p, port->guid, port->lid);
@@ -107,7 +107,7 @@ static void dump_node(const mcsm_node_t *node, FILE *out)
 }
 
 /* Runs of LIDs with the same port: "1-18:5". */
-static void dump_lft_of(const mcsm_node_t *node, FILE *out)
+static void dump_lft_of(const struct mcsm_node *node, FILE *out)
 {
     unsigned from = 1;
 
@@ -124,7 +124,7 @@ static void dump_lft_of(const mcsm_node_t *node, FILE *out)
     fputc('\n', out);
 }
 
-static void dump_mft_of(const mcsm_node_t *node, unsigned mlids, FILE *out)
+static void dump_mft_of(const struct mcsm_node *node, unsigned mlids, FILE *out)
 {
     for (unsigned i = 0; i < mlids; i++) {
         if (!has_entry(node, mlids, i)) {
@@ -142,9 +142,9 @@ static void dump_mft_of(const mcsm_node_t *node, unsigned mlids, FILE *out)
 
 /* The lanes of pairs of switches: a row for each switch, with a hexadecimal digit for each other
  * switch, in the order of GUIDs. */
-static void dump_lanes(const mcsm_sm_t *sm, FILE *out)
+static void dump_lanes(const struct mcsm_sm *sm, FILE *out)
 {
-    const mcsm_graph_t *graph = sm->graph;
+    const struct mcsm_graph *graph = sm->graph;
 
     fprintf(out, "multicast-sl %u\n", sm->config->multicast_sl);
     if (graph == NULL || graph->lanes == 1 || graph->count != sm->fabric->switch_count) {
@@ -159,10 +159,10 @@ static void dump_lanes(const mcsm_sm_t *sm, FILE *out)
     }
 }
 
-void mcsm_dump_fabric(const mcsm_sm_t *sm, FILE *out)
+void mcsm_dump_fabric(const struct mcsm_sm *sm, FILE *out)
 {
-    const mcsm_config_t *config = sm->config;
-    mcsm_node_t *node, *next;
+    const struct mcsm_config *config = sm->config;
+    struct mcsm_node *node, *next;
 
     fprintf(out, "mcsm-dump 1\ncluster %s %u %u\n", config->name, config->lids.from,
             config->lids.to);
@@ -171,8 +171,8 @@ void mcsm_dump_fabric(const mcsm_sm_t *sm, FILE *out)
     }
     dump_lanes(sm, out);
     for (size_t i = 0; i < config->border_count; i++) {
-        const mcsm_border_t *border = &config->borders[i];
-        const mcsm_node_t *sw = mcsm_fabric_find(sm->fabric, border->guid);
+        const struct mcsm_border *border = &config->borders[i];
+        const struct mcsm_node *sw = mcsm_fabric_find(sm->fabric, border->guid);
 
         if (sw == NULL || border->port > sw->nports ||
             sw->ports[border->port].state < MCSM_STATE_INIT || sw->ports[border->port].drained) {

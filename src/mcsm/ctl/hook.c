@@ -14,7 +14,7 @@ enum { PER_SECOND = 10 };
 
 extern char **environ;
 
-static char *to_json(const mcsm_config_t *config, const mcsm_event_t *event)
+static char *to_json(const struct mcsm_config *config, const struct mcsm_event *event)
 {
     static const char *const levels[] = {"error", "warn", "info", "debug"};
     json_object *json = json_object_new_object();
@@ -61,7 +61,7 @@ static int start(const char *command, int in)
     return -status;
 }
 
-void mcsm_hook_run(const mcsm_config_t *config, const mcsm_event_t *event)
+void mcsm_hook_run(const struct mcsm_config *config, const struct mcsm_event *event)
 {
     static time_t second;
     static int count;

@@ -6,6 +6,6 @@
 
 /* Starts the command with the event as a JSON object on its standard input, and does not wait for
  * it. At most 10 commands start in a second; the log names the events beyond that. */
-void mcsm_hook_run(const mcsm_config_t *config, const mcsm_event_t *event);
+void mcsm_hook_run(const struct mcsm_config *config, const struct mcsm_event *event);
 
 #endif

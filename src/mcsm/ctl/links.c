@@ -8,13 +8,13 @@
 
 /* ---- links, worst ---- */
 
-static uint64_t total_errors(const mcsm_link_t *link)
+static uint64_t total_errors(const struct mcsm_link *link)
 {
     return mcsm_counters_noise(link->ends[0].counters.total) +
            mcsm_counters_noise(link->ends[1].counters.total);
 }
 
-static uint64_t last_errors(const mcsm_link_t *link)
+static uint64_t last_errors(const struct mcsm_link *link)
 {
     return mcsm_counters_noise(link->ends[0].counters.delta) +
            mcsm_counters_noise(link->ends[1].counters.delta);
@@ -28,7 +28,7 @@ static int descending(uint64_t a, uint64_t b)
 /* Held links first, then by errors and flaps of the window, then by those of all time. */
 static int worse_first(const void *a, const void *b)
 {
-    const mcsm_link_t *x = *(mcsm_link_t *const *)a, *y = *(mcsm_link_t *const *)b;
+    const struct mcsm_link *x = *(struct mcsm_link *const *)a, *y = *(struct mcsm_link *const *)b;
     int order = descending(x->held_until != 0, y->held_until != 0);
 
     if (order == 0) {
@@ -46,14 +46,15 @@ static int worse_first(const void *a, const void *b)
 
 static int by_place(const void *a, const void *b)
 {
-    const mcsm_link_t *x = *(mcsm_link_t *const *)a, *y = *(mcsm_link_t *const *)b;
+    const struct mcsm_link *x = *(struct mcsm_link *const *)a, *y = *(struct mcsm_link *const *)b;
 
     return x->key.guid != y->key.guid ? (x->key.guid < y->key.guid ? -1 : 1) :
                                         (int)x->key.port - (int)y->key.port;
 }
 
 /* Megabytes per second between the last two polls. */
-static void add_rate(json_t *entry, const char *key, const mcsm_daemon_t *daemon, uint64_t words)
+static void add_rate(struct json_object *entry, const char *key, const struct mcsm_daemon *daemon,
+                     uint64_t words)
 {
     double seconds = mcsm_health_seconds(daemon->health);
 
@@ -62,11 +63,12 @@ static void add_rate(json_t *entry, const char *key, const mcsm_daemon_t *daemon
         json_object_new_double(seconds > 0 ? round(words * 4 / seconds / 1e3) / 1e3 : 0));
 }
 
-static json_t *entry_of(const mcsm_daemon_t *daemon, const mcsm_link_t *link, uint64_t now)
+static struct json_object *entry_of(const struct mcsm_daemon *daemon, const struct mcsm_link *link,
+                                    uint64_t now)
 {
     static const char *const states[] = {"up", "down", "kept", "held"};
-    const mcsm_link_end_t *a = &link->ends[0], *b = &link->ends[1];
-    json_t *entry = json_object_new_object();
+    const struct mcsm_link_end *a = &link->ends[0], *b = &link->ends[1];
+    struct json_object *entry = json_object_new_object();
 
     mcsm_add_guid(entry, "guid", a->guid);
     mcsm_add_number(entry, "port", a->port);
@@ -89,12 +91,12 @@ static json_t *entry_of(const mcsm_daemon_t *daemon, const mcsm_link_t *link, ui
     return entry;
 }
 
-static void show(mcsm_daemon_t *daemon, const char *worst, FILE *out)
+static void show(struct mcsm_daemon *daemon, const char *worst, FILE *out)
 {
     size_t count = HASH_COUNT(mcsm_health_links(daemon->health)), n = 0;
-    mcsm_link_t **sorted, *link, *next;
+    struct mcsm_link **sorted, *link, *next;
     uint64_t limit = count, now = mcsm_now();
-    json_t *json;
+    struct json_object *json;
 
     if (worst[0] != '\0' && mcsm_parse_number(worst, 1, UINT32_MAX, &limit) < 0) {
         fprintf(out, "error worst needs a number of links\n");
@@ -117,22 +119,22 @@ static void show(mcsm_daemon_t *daemon, const char *worst, FILE *out)
     mcsm_send_json(out, json);
 }
 
-void mcsm_links_all(mcsm_daemon_t *daemon, const char *const *arguments, FILE *out)
+void mcsm_links_all(struct mcsm_daemon *daemon, const char *const *arguments, FILE *out)
 {
     (void)arguments;
     show(daemon, "", out);
 }
 
-void mcsm_links_worst(mcsm_daemon_t *daemon, const char *const *arguments, FILE *out)
+void mcsm_links_worst(struct mcsm_daemon *daemon, const char *const *arguments, FILE *out)
 {
     show(daemon, arguments[0][0] != '\0' ? arguments[0] : "10", out);
 }
 
 /* ---- counters, release ---- */
 
-static mcsm_link_t *find(mcsm_daemon_t *daemon, const char *word, FILE *out)
+static struct mcsm_link *find(struct mcsm_daemon *daemon, const char *word, FILE *out)
 {
-    mcsm_link_t *link;
+    struct mcsm_link *link;
     uint64_t guid;
     uint8_t port;
 
@@ -147,18 +149,18 @@ static mcsm_link_t *find(mcsm_daemon_t *daemon, const char *word, FILE *out)
     return link;
 }
 
-void mcsm_links_counters(mcsm_daemon_t *daemon, const char *const *arguments, FILE *out)
+void mcsm_links_counters(struct mcsm_daemon *daemon, const char *const *arguments, FILE *out)
 {
     const char *word = arguments[0];
-    const mcsm_link_t *link = find(daemon, word, out);
-    json_t *json;
+    const struct mcsm_link *link = find(daemon, word, out);
+    struct json_object *json;
 
     if (link == NULL) {
         return;
     }
     json = json_object_new_array();
     for (int i = 0; i < MCSM_COUNTERS; i++) {
-        json_t *entry = json_object_new_object();
+        struct json_object *entry = json_object_new_object();
 
         mcsm_add_text(entry, "counter", mcsm_counter_name(i));
         mcsm_add_number(entry, "value", link->ends[0].counters.total[i]);
@@ -170,11 +172,11 @@ void mcsm_links_counters(mcsm_daemon_t *daemon, const char *const *arguments, FI
     mcsm_send_json(out, json);
 }
 
-void mcsm_links_release(mcsm_daemon_t *daemon, const char *const *arguments, FILE *out)
+void mcsm_links_release(struct mcsm_daemon *daemon, const char *const *arguments, FILE *out)
 {
     const char *word = arguments[0];
-    const mcsm_link_t *link = find(daemon, word, out);
-    json_t *json;
+    const struct mcsm_link *link = find(daemon, word, out);
+    struct json_object *json;
 
     if (link == NULL) {
         return;

@@ -31,7 +31,7 @@ static const char usage_end[] =
     "\n"
     "Exit codes: 0 done, 1 the manager refuses, 2 wrong command line, 3 no manager answers.\n";
 
-static const mcsm_command_t commands[] = {
+static const struct mcsm_command commands[] = {
 #define COMMAND(name, keyword, arguments, help, run) {name, keyword, arguments, help, NULL},
 #define HEADING(text)                                {NULL, NULL, NULL, text, NULL},
 #include "command_list.h"

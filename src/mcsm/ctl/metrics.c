@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <utlist.h>
 
-static void metric(FILE *out, const mcsm_daemon_t *daemon, const char *name, const char *type,
+static void metric(FILE *out, const struct mcsm_daemon *daemon, const char *name, const char *type,
                    const char *help, double value)
 {
     fprintf(out, "# HELP mcsm_%s %s\n# TYPE mcsm_%s %s\nmcsm_%s%s{cluster=\"%s\"} %.17g\n", name,
@@ -13,11 +13,11 @@ static void metric(FILE *out, const mcsm_daemon_t *daemon, const char *name, con
 #define COUNTER(name, help, value) metric(out, daemon, name, "counter", help, value)
 #define GAUGE(name, help, value)   metric(out, daemon, name, "gauge", help, value)
 
-static void manager(const mcsm_daemon_t *daemon, FILE *out)
+static void manager(const struct mcsm_daemon *daemon, FILE *out)
 {
-    const mcsm_sm_t *sm = daemon->sm;
-    const mcsm_sm_stats_t *stats = &sm->stats;
-    const mcsm_rival_t *rival;
+    const struct mcsm_sm *sm = daemon->sm;
+    const struct mcsm_sm_stats *stats = &sm->stats;
+    const struct mcsm_rival *rival;
     int foreign = 0;
 
     GAUGE("master", "1 if this manager is the master of its cluster.",
@@ -54,22 +54,22 @@ static void manager(const mcsm_daemon_t *daemon, FILE *out)
 }
 
 /* One sample of a port. */
-static void sample(FILE *out, const mcsm_daemon_t *daemon, const mcsm_link_end_t *end,
+static void sample(FILE *out, const struct mcsm_daemon *daemon, const struct mcsm_link_end *end,
                    const char *name, const char *more, uint64_t value)
 {
     fprintf(out, "mcsm_port_%s_total{cluster=\"%s\",guid=\"0x%016lx\",port=\"%u\"%s} %lu\n", name,
             daemon->config->name, end->guid, end->port, more, value);
 }
 
-static void traffic(const mcsm_daemon_t *daemon, FILE *out, const char *name, const char *help,
+static void traffic(const struct mcsm_daemon *daemon, FILE *out, const char *name, const char *help,
                     int counter, unsigned factor)
 {
-    mcsm_link_t *link, *next;
+    struct mcsm_link *link, *next;
 
     fprintf(out, "# HELP mcsm_port_%s %s\n# TYPE mcsm_port_%s counter\n", name, help, name);
     HASH_ITER(hh, mcsm_health_links(daemon->health), link, next) {
         for (int i = 0; i < 2; i++) {
-            const mcsm_link_end_t *end = &link->ends[i];
+            const struct mcsm_link_end *end = &link->ends[i];
 
             if (end->counters.seen) {
                 sample(out, daemon, end, name, "", end->counters.total[counter] * factor);
@@ -78,9 +78,9 @@ static void traffic(const mcsm_daemon_t *daemon, FILE *out, const char *name, co
     }
 }
 
-static void errors(const mcsm_daemon_t *daemon, FILE *out)
+static void errors(const struct mcsm_daemon *daemon, FILE *out)
 {
-    mcsm_link_t *link, *next;
+    struct mcsm_link *link, *next;
     char more[64];
 
     fputs("# HELP mcsm_port_errors Error counters that are not 0.\n"
@@ -88,7 +88,7 @@ static void errors(const mcsm_daemon_t *daemon, FILE *out)
           out);
     HASH_ITER(hh, mcsm_health_links(daemon->health), link, next) {
         for (int i = 0; i < 2 * MCSM_COUNTER_XMIT_DATA; i++) {
-            const mcsm_link_end_t *end = &link->ends[i / MCSM_COUNTER_XMIT_DATA];
+            const struct mcsm_link_end *end = &link->ends[i / MCSM_COUNTER_XMIT_DATA];
             int counter = i % MCSM_COUNTER_XMIT_DATA;
 
             if (end->counters.total[counter] != 0) {
@@ -99,9 +99,9 @@ static void errors(const mcsm_daemon_t *daemon, FILE *out)
     }
 }
 
-static void by_port(const mcsm_daemon_t *daemon, FILE *out)
+static void by_port(const struct mcsm_daemon *daemon, FILE *out)
 {
-    mcsm_link_t *link, *next;
+    struct mcsm_link *link, *next;
 
     traffic(daemon, out, "xmit_bytes", "Sent bytes.", MCSM_COUNTER_XMIT_DATA, 4);
     traffic(daemon, out, "rcv_bytes", "Received bytes.", MCSM_COUNTER_RCV_DATA, 4);
@@ -124,10 +124,10 @@ static void by_port(const mcsm_daemon_t *daemon, FILE *out)
     }
 }
 
-void mcsm_metrics(const mcsm_daemon_t *daemon, FILE *out)
+void mcsm_metrics(const struct mcsm_daemon *daemon, FILE *out)
 {
-    const mcsm_mad_stats_t *mads = mcsm_mads_stats(daemon->smps);
-    const mcsm_sa_counters_t *sa = mcsm_sa_stats(daemon->sa);
+    const struct mcsm_mad_stats *mads = mcsm_mads_stats(daemon->smps);
+    const struct mcsm_sa_counters *sa = mcsm_sa_stats(daemon->sa);
 
     manager(daemon, out);
     COUNTER("smps_sent", "SMPs sent, with retries.", mads->sent);
@@ -149,7 +149,7 @@ void mcsm_metrics(const mcsm_daemon_t *daemon, FILE *out)
     fputs("# EOF\n", out);
 }
 
-void mcsm_metrics_write(const mcsm_daemon_t *daemon)
+void mcsm_metrics_write(const struct mcsm_daemon *daemon)
 {
     char temporary[256];
     FILE *out;

@@ -4,9 +4,9 @@
 
 #include "ctl/daemon.h"
 
-void mcsm_metrics(const mcsm_daemon_t *daemon, FILE *out);
+void mcsm_metrics(const struct mcsm_daemon *daemon, FILE *out);
 
 /* Into metrics-file of the configuration, if there is one. */
-void mcsm_metrics_write(const mcsm_daemon_t *daemon);
+void mcsm_metrics_write(const struct mcsm_daemon *daemon);
 
 #endif

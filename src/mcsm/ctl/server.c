@@ -12,22 +12,22 @@
 
 enum { MAX_CLIENTS = 32, MAX_LINE = 512 };
 
-typedef struct client {
+struct client {
     int fd;
     size_t length;
     char line[MAX_LINE];
     char *answer;
     size_t size, sent;
-} client_t;
-
-struct mcsm_ctl {
-    mcsm_daemon_t *daemon;
-    int listener;
-    char path[sizeof(((struct sockaddr_un *)0)->sun_path)]; /* a new configuration keeps it */
-    client_t clients[MAX_CLIENTS];                          /* fd -1: free */
 };
 
-static int listen_at(mcsm_ctl_t *ctl)
+struct mcsm_ctl {
+    struct mcsm_daemon *daemon;
+    int listener;
+    char path[sizeof(((struct sockaddr_un *)0)->sun_path)]; /* a new configuration keeps it */
+    struct client clients[MAX_CLIENTS];                     /* fd -1: free */
+};
+
+static int listen_at(struct mcsm_ctl *ctl)
 {
     struct epoll_event event = {.events = EPOLLIN};
     char directory[sizeof(ctl->path)], error[128] = "", *slash;
@@ -57,9 +57,9 @@ static int listen_at(mcsm_ctl_t *ctl)
     return 0;
 }
 
-int mcsm_ctl_open(mcsm_daemon_t *daemon, mcsm_ctl_t **ctl_p)
+int mcsm_ctl_open(struct mcsm_daemon *daemon, struct mcsm_ctl **ctl_p)
 {
-    mcsm_ctl_t *ctl = calloc(1, sizeof(*ctl));
+    struct mcsm_ctl *ctl = calloc(1, sizeof(*ctl));
     int status;
 
     if (ctl == NULL) {
@@ -80,7 +80,7 @@ int mcsm_ctl_open(mcsm_daemon_t *daemon, mcsm_ctl_t **ctl_p)
     return 0;
 }
 
-static void drop(client_t *client)
+static void drop(struct client *client)
 {
     close(client->fd);
     free(client->answer);
@@ -88,7 +88,7 @@ static void drop(client_t *client)
     client->fd = -1;
 }
 
-void mcsm_ctl_close(mcsm_ctl_t *ctl)
+void mcsm_ctl_close(struct mcsm_ctl *ctl)
 {
     if (ctl == NULL) {
         return;
@@ -103,11 +103,11 @@ void mcsm_ctl_close(mcsm_ctl_t *ctl)
     free(ctl);
 }
 
-static void accept_client(mcsm_ctl_t *ctl)
+static void accept_client(struct mcsm_ctl *ctl)
 {
     struct epoll_event event = {.events = EPOLLIN};
     int fd = accept4(ctl->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    client_t *client = NULL;
+    struct client *client = NULL;
 
     for (int i = 0; i < MAX_CLIENTS && client == NULL; i++) {
         if (ctl->clients[i].fd < 0) {
@@ -125,7 +125,7 @@ static void accept_client(mcsm_ctl_t *ctl)
     }
 }
 
-static void run_command(mcsm_ctl_t *ctl, client_t *client)
+static void run_command(struct mcsm_ctl *ctl, struct client *client)
 {
     struct epoll_event event = {.events = EPOLLOUT, .data.fd = client->fd};
     FILE *out = open_memstream(&client->answer, &client->size);
@@ -141,7 +141,7 @@ static void run_command(mcsm_ctl_t *ctl, client_t *client)
     }
 }
 
-static void read_line(mcsm_ctl_t *ctl, client_t *client)
+static void read_line(struct mcsm_ctl *ctl, struct client *client)
 {
     ssize_t count =
         read(client->fd, client->line + client->length, sizeof(client->line) - 1 - client->length);
@@ -161,7 +161,7 @@ static void read_line(mcsm_ctl_t *ctl, client_t *client)
     }
 }
 
-static void write_answer(client_t *client)
+static void write_answer(struct client *client)
 {
     ssize_t count = write(client->fd, client->answer + client->sent, client->size - client->sent);
 
@@ -173,14 +173,14 @@ static void write_answer(client_t *client)
     }
 }
 
-void mcsm_ctl_event(mcsm_ctl_t *ctl, int fd, unsigned events)
+void mcsm_ctl_event(struct mcsm_ctl *ctl, int fd, unsigned events)
 {
     if (fd == ctl->listener) {
         accept_client(ctl);
         return;
     }
     for (int i = 0; i < MAX_CLIENTS; i++) {
-        client_t *client = &ctl->clients[i];
+        struct client *client = &ctl->clients[i];
 
         if (client->fd != fd) {
             continue;

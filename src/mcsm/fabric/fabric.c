@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-mcsm_fabric_t *mcsm_fabric_new(void)
+struct mcsm_fabric *mcsm_fabric_new(void)
 {
-    mcsm_fabric_t *fabric = calloc(1, sizeof(*fabric));
+    struct mcsm_fabric *fabric = calloc(1, sizeof(*fabric));
 
     if (fabric == NULL) {
         return NULL;
@@ -19,7 +19,7 @@ mcsm_fabric_t *mcsm_fabric_new(void)
     return fabric;
 }
 
-static void free_node(mcsm_node_t *node)
+static void free_node(struct mcsm_node *node)
 {
     for (int i = 0; node->ports != NULL && i <= node->nports; i++) {
         free(node->ports[i].pkeys);
@@ -32,9 +32,9 @@ static void free_node(mcsm_node_t *node)
     free(node);
 }
 
-void mcsm_fabric_free(mcsm_fabric_t *fabric)
+void mcsm_fabric_free(struct mcsm_fabric *fabric)
 {
-    mcsm_node_t *node, *next;
+    struct mcsm_node *node, *next;
 
     if (fabric == NULL) {
         return;
@@ -49,9 +49,10 @@ void mcsm_fabric_free(mcsm_fabric_t *fabric)
     free(fabric);
 }
 
-mcsm_node_t *mcsm_fabric_add(mcsm_fabric_t *fabric, uint64_t guid, uint8_t type, uint8_t nports)
+struct mcsm_node *mcsm_fabric_add(struct mcsm_fabric *fabric, uint64_t guid, uint8_t type,
+                                  uint8_t nports)
 {
-    mcsm_node_t *node = calloc(1, sizeof(*node));
+    struct mcsm_node *node = calloc(1, sizeof(*node));
 
     if (node == NULL) {
         return NULL;
@@ -74,9 +75,9 @@ mcsm_node_t *mcsm_fabric_add(mcsm_fabric_t *fabric, uint64_t guid, uint8_t type,
     return node;
 }
 
-mcsm_node_t *mcsm_fabric_find(const mcsm_fabric_t *fabric, uint64_t guid)
+struct mcsm_node *mcsm_fabric_find(const struct mcsm_fabric *fabric, uint64_t guid)
 {
-    mcsm_node_t *node;
+    struct mcsm_node *node;
 
     HASH_FIND(hh, fabric->nodes, &guid, sizeof(guid), node);
     return node;
@@ -84,14 +85,14 @@ mcsm_node_t *mcsm_fabric_find(const mcsm_fabric_t *fabric, uint64_t guid)
 
 static int by_port_guid(const void *a, const void *b)
 {
-    const mcsm_port_t *x = *(mcsm_port_t *const *)a, *y = *(mcsm_port_t *const *)b;
+    const struct mcsm_port *x = *(struct mcsm_port *const *)a, *y = *(struct mcsm_port *const *)b;
 
     return x->guid < y->guid ? -1 : x->guid > y->guid;
 }
 
-static mcsm_port_t *find_without_list(const mcsm_fabric_t *fabric, uint64_t port_guid)
+static struct mcsm_port *find_without_list(const struct mcsm_fabric *fabric, uint64_t port_guid)
 {
-    mcsm_node_t *node, *next;
+    struct mcsm_node *node, *next;
 
     HASH_ITER(hh, fabric->nodes, node, next) {
         for (int i = 0; i <= node->nports; i++) {
@@ -103,9 +104,9 @@ static mcsm_port_t *find_without_list(const mcsm_fabric_t *fabric, uint64_t port
     return NULL;
 }
 
-mcsm_port_t *mcsm_fabric_find_port(const mcsm_fabric_t *fabric, uint64_t port_guid)
+struct mcsm_port *mcsm_fabric_find_port(const struct mcsm_fabric *fabric, uint64_t port_guid)
 {
-    mcsm_port_t wanted = {.guid = port_guid}, *key = &wanted, **found = NULL;
+    struct mcsm_port wanted = {.guid = port_guid}, *key = &wanted, **found = NULL;
 
     if (port_guid == 0) {
         return NULL;
@@ -119,21 +120,21 @@ mcsm_port_t *mcsm_fabric_find_port(const mcsm_fabric_t *fabric, uint64_t port_gu
     return found ? *found : NULL;
 }
 
-mcsm_port_t *mcsm_fabric_by_lid(const mcsm_fabric_t *fabric, unsigned lid)
+struct mcsm_port *mcsm_fabric_by_lid(const struct mcsm_fabric *fabric, unsigned lid)
 {
     return lid < MCSM_LFT_SIZE ? fabric->by_lid[lid] : NULL;
 }
 
 static int by_guid(const void *a, const void *b)
 {
-    const mcsm_node_t *x = *(mcsm_node_t *const *)a, *y = *(mcsm_node_t *const *)b;
+    const struct mcsm_node *x = *(struct mcsm_node *const *)a, *y = *(struct mcsm_node *const *)b;
 
     return x->guid < y->guid ? -1 : x->guid > y->guid;
 }
 
-static int list_ends(mcsm_fabric_t *fabric)
+static int list_ends(struct mcsm_fabric *fabric)
 {
-    mcsm_node_t *node, *next;
+    struct mcsm_node *node, *next;
     size_t room = 0;
 
     HASH_ITER(hh, fabric->nodes, node, next) {
@@ -156,9 +157,9 @@ static int list_ends(mcsm_fabric_t *fabric)
     return 0;
 }
 
-int mcsm_fabric_index(mcsm_fabric_t *fabric)
+int mcsm_fabric_index(struct mcsm_fabric *fabric)
 {
-    mcsm_node_t *node, *next;
+    struct mcsm_node *node, *next;
     int linked = 0;
 
     free(fabric->switches);
@@ -187,7 +188,7 @@ int mcsm_fabric_index(mcsm_fabric_t *fabric)
     return list_ends(fabric);
 }
 
-bool mcsm_port_usable(const mcsm_port_t *port)
+bool mcsm_port_usable(const struct mcsm_port *port)
 {
     return port->peer != NULL && port->state >= MCSM_STATE_INIT &&
            port->peer->state >= MCSM_STATE_INIT && !port->drained && !port->peer->drained;
@@ -211,7 +212,7 @@ static int grow(uint8_t **table, unsigned *size, unsigned wanted)
     return 0;
 }
 
-int mcsm_fabric_tables(mcsm_node_t *node, unsigned lid_top, unsigned mlids)
+int mcsm_fabric_tables(struct mcsm_node *node, unsigned lid_top, unsigned mlids)
 {
     size_t mft_size = mcsm_mft_positions(node) * mlids;
     unsigned lft_size = (lid_top / 64 + 1) * 64;
@@ -228,16 +229,16 @@ int mcsm_fabric_tables(mcsm_node_t *node, unsigned lid_top, unsigned mlids)
     return grow(&node->lft, &node->lft_size, lft_size);
 }
 
-void mcsm_fabric_inherit(mcsm_fabric_t *fabric, mcsm_fabric_t *old)
+void mcsm_fabric_inherit(struct mcsm_fabric *fabric, struct mcsm_fabric *old)
 {
     for (int i = 0; i < fabric->switch_count; i++) {
-        mcsm_node_t *node = fabric->switches[i], *was = mcsm_fabric_find(old, node->guid);
+        struct mcsm_node *node = fabric->switches[i], *was = mcsm_fabric_find(old, node->guid);
 
         if (was == NULL || !was->sw || was->nports != node->nports || node->lft_known != NULL) {
             continue;
         }
         for (int p = 1; p <= node->nports; p++) {
-            mcsm_port_t *port = &node->ports[p], *old_port = &was->ports[p];
+            struct mcsm_port *port = &node->ports[p], *old_port = &was->ports[p];
 
             if (port->pkeys != NULL) {
                 continue;

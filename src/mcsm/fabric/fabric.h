@@ -23,16 +23,16 @@ enum {
     MCSM_PHYS_LINK_UP = 5
 };
 
-typedef struct mcsm_node mcsm_node_t;
+struct mcsm_node;
 
 /* A directed route: path[1..hops] are the ports to leave through. */
-typedef struct mcsm_path {
+struct mcsm_path {
     uint8_t port[64];
     uint8_t hops;
-} mcsm_path_t;
+};
 
-typedef struct mcsm_port {
-    mcsm_node_t *node;
+struct mcsm_port {
+    struct mcsm_node *node;
     struct mcsm_port *peer; /* NULL: nothing, unknown, or beyond the border */
     uint64_t guid;          /* of a CA port or of port 0 of a switch; else 0 */
     uint16_t lid;           /* the base LID that it shall have; 0: none */
@@ -51,7 +51,7 @@ typedef struct mcsm_port {
     uint16_t *pkeys;      /* its P_Key table, as read or written last; may be NULL */
     unsigned pkey_count;  /* entries, a multiple of 32 */
     unsigned pkey_blocks; /* of the table that were not read yet */
-} mcsm_port_t;
+};
 
 struct mcsm_node {
     uint64_t guid;
@@ -65,9 +65,9 @@ struct mcsm_node {
     uint8_t info[64];     /* NodeInfo */
     uint8_t raw_desc[64]; /* NodeDescription */
     uint8_t sw_info[64];  /* SwitchInfo */
-    mcsm_path_t path;
-    mcsm_port_t *ports; /* 0..nports */
-    int index;          /* among the switches; -1 */
+    struct mcsm_path path;
+    struct mcsm_port *ports; /* 0..nports */
+    int index;               /* among the switches; -1 */
 
     /* Of a switch. `lft` and `mft` are the wanted tables, `*_known` the tables in the switch. */
     uint8_t *lft, *lft_known;
@@ -76,60 +76,61 @@ struct mcsm_node {
     unsigned lft_size, lft_known_size;
 };
 
-typedef struct mcsm_fabric {
-    mcsm_node_t *nodes; /* hashed by GUID */
-    mcsm_node_t **switches;
+struct mcsm_fabric {
+    struct mcsm_node *nodes; /* hashed by GUID */
+    struct mcsm_node **switches;
     int switch_count;
     int ca_count;
     int link_count;
-    mcsm_port_t *own_port; /* where the manager runs */
-    mcsm_port_t **by_lid;  /* MCSM_LFT_SIZE entries */
-    mcsm_port_t **ends;    /* the end ports, sorted by GUID; NULL before mcsm_fabric_index() */
+    struct mcsm_port *own_port; /* where the manager runs */
+    struct mcsm_port **by_lid;  /* MCSM_LFT_SIZE entries */
+    struct mcsm_port **ends;    /* the end ports, sorted by GUID; NULL before mcsm_fabric_index() */
     size_t end_count;
     uint16_t lid_top;
-} mcsm_fabric_t;
+};
 
-mcsm_fabric_t *mcsm_fabric_new(void);
-void mcsm_fabric_free(mcsm_fabric_t *fabric);
+struct mcsm_fabric *mcsm_fabric_new(void);
+void mcsm_fabric_free(struct mcsm_fabric *fabric);
 
 /* A new node with all its ports; NULL without memory. */
-mcsm_node_t *mcsm_fabric_add(mcsm_fabric_t *fabric, uint64_t guid, uint8_t type, uint8_t nports);
-mcsm_node_t *mcsm_fabric_find(const mcsm_fabric_t *fabric, uint64_t guid);
+struct mcsm_node *mcsm_fabric_add(struct mcsm_fabric *fabric, uint64_t guid, uint8_t type,
+                                  uint8_t nports);
+struct mcsm_node *mcsm_fabric_find(const struct mcsm_fabric *fabric, uint64_t guid);
 
 /* Finds the end port with this port GUID, or NULL. Slow before mcsm_fabric_index(). */
-mcsm_port_t *mcsm_fabric_find_port(const mcsm_fabric_t *fabric, uint64_t port_guid);
+struct mcsm_port *mcsm_fabric_find_port(const struct mcsm_fabric *fabric, uint64_t port_guid);
 
 /* The end port that has the LID, also as one of 2^LMC; NULL if none. */
-mcsm_port_t *mcsm_fabric_by_lid(const mcsm_fabric_t *fabric, unsigned lid);
+struct mcsm_port *mcsm_fabric_by_lid(const struct mcsm_fabric *fabric, unsigned lid);
 
 /* After discovery. Number the switches by GUID, so that routes depend on the fabric and not on the
  * order in which answers came; count nodes and links; list the end ports. -ENOMEM. */
-int mcsm_fabric_index(mcsm_fabric_t *fabric);
+int mcsm_fabric_index(struct mcsm_fabric *fabric);
 
 /* Ports with their own LID: ports of CAs and routers, and port 0 of switches. */
-static inline bool mcsm_is_end_port(const mcsm_port_t *port)
+static inline bool mcsm_is_end_port(const struct mcsm_port *port)
 {
     return port->node->sw ? port->num == 0 : port->num > 0;
 }
 
-static inline const char *mcsm_type_name(const mcsm_node_t *node)
+static inline const char *mcsm_type_name(const struct mcsm_node *node)
 {
     return node->type == 2 ? "switch" : node->type == 3 ? "router" : "ca";
 }
 
 /* Whether packets may go over the link of this port. */
-bool mcsm_port_usable(const mcsm_port_t *port);
+bool mcsm_port_usable(const struct mcsm_port *port);
 
 /* How many positions of 16 ports a multicast table has. */
-static inline int mcsm_mft_positions(const mcsm_node_t *node)
+static inline int mcsm_mft_positions(const struct mcsm_node *node)
 {
     return node->nports / 16 + 1;
 }
 
 /* Make room in the tables of a switch for LIDs up to `lid_top`. -ENOMEM. */
-int mcsm_fabric_tables(mcsm_node_t *node, unsigned lid_top, unsigned mlids);
+int mcsm_fabric_tables(struct mcsm_node *node, unsigned lid_top, unsigned mlids);
 
 /* Copies the old fabric's knowledge of the tables in the switches. */
-void mcsm_fabric_inherit(mcsm_fabric_t *fabric, mcsm_fabric_t *old);
+void mcsm_fabric_inherit(struct mcsm_fabric *fabric, struct mcsm_fabric *old);
 
 #endif

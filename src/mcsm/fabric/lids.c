@@ -8,22 +8,22 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-typedef struct owner {
+struct owner {
     uint64_t guid;
     uint16_t lid;
     UT_hash_handle hh;
-} owner_t;
+};
 
 struct mcsm_lids {
-    const mcsm_config_t *config;
-    owner_t *owners;  /* by GUID */
-    owner_t **of_lid; /* every LID of the 2^LMC */
+    const struct mcsm_config *config;
+    struct owner *owners;  /* by GUID */
+    struct owner **of_lid; /* every LID of the 2^LMC */
     bool changed;
     char path[256];
 };
 
 /* Whether the 2^LMC LIDs from `lid` are in the cluster's range and free, or belong to `guid`. */
-static bool is_free(const mcsm_lids_t *lids, unsigned lid, uint64_t guid)
+static bool is_free(const struct mcsm_lids *lids, unsigned lid, uint64_t guid)
 {
     unsigned count = 1u << lids->config->lmc;
 
@@ -41,9 +41,9 @@ static bool is_free(const mcsm_lids_t *lids, unsigned lid, uint64_t guid)
     return true;
 }
 
-static owner_t *own(mcsm_lids_t *lids, uint64_t guid, unsigned lid)
+static struct owner *own(struct mcsm_lids *lids, uint64_t guid, unsigned lid)
 {
-    owner_t *owner = calloc(1, sizeof(*owner));
+    struct owner *owner = calloc(1, sizeof(*owner));
 
     if (owner == NULL) {
         return NULL;
@@ -58,17 +58,17 @@ static owner_t *own(mcsm_lids_t *lids, uint64_t guid, unsigned lid)
     return owner;
 }
 
-static owner_t *find(const mcsm_lids_t *lids, uint64_t guid)
+static struct owner *find(const struct mcsm_lids *lids, uint64_t guid)
 {
-    owner_t *owner;
+    struct owner *owner;
 
     HASH_FIND(hh, lids->owners, &guid, sizeof(guid), owner);
     return owner;
 }
 
-static void load(mcsm_lids_t *lids)
+static void load(struct mcsm_lids *lids)
 {
-    mcsm_lid_db_t db = {NULL, 0};
+    struct mcsm_lid_db db = {NULL, 0};
 
     if (access(lids->path, F_OK) < 0) {
         return;
@@ -79,7 +79,7 @@ static void load(mcsm_lids_t *lids)
         return;
     }
     for (size_t i = 0; i < db.count; i++) {
-        const mcsm_lid_entry_t *entry = &db.entries[i];
+        const struct mcsm_lid_entry *entry = &db.entries[i];
         uint16_t wanted = mcsm_lid_db_find(&lids->config->db, entry->guid);
 
         if (!is_free(lids, entry->lid, entry->guid) ||
@@ -94,9 +94,9 @@ static void load(mcsm_lids_t *lids)
     lids->changed = false;
 }
 
-mcsm_lids_t *mcsm_lids_new(const mcsm_config_t *config)
+struct mcsm_lids *mcsm_lids_new(const struct mcsm_config *config)
 {
-    mcsm_lids_t *lids = calloc(1, sizeof(*lids));
+    struct mcsm_lids *lids = calloc(1, sizeof(*lids));
 
     if (lids == NULL) {
         return NULL;
@@ -112,9 +112,9 @@ mcsm_lids_t *mcsm_lids_new(const mcsm_config_t *config)
     return lids;
 }
 
-void mcsm_lids_free(mcsm_lids_t *lids)
+void mcsm_lids_free(struct mcsm_lids *lids)
 {
-    owner_t *owner, *next;
+    struct owner *owner, *next;
 
     if (lids == NULL) {
         return;
@@ -127,9 +127,9 @@ void mcsm_lids_free(mcsm_lids_t *lids)
     free(lids);
 }
 
-uint16_t mcsm_lids_find(const mcsm_lids_t *lids, uint64_t guid)
+uint16_t mcsm_lids_find(const struct mcsm_lids *lids, uint64_t guid)
 {
-    owner_t *owner = find(lids, guid);
+    struct owner *owner = find(lids, guid);
 
     return owner ? owner->lid : 0;
 }
@@ -138,7 +138,8 @@ uint16_t mcsm_lids_find(const mcsm_lids_t *lids, uint64_t guid)
  * Returns the next LID without a previous owner; if none is left, a LID whose owner is not in the
  * fabric.
  */
-static unsigned next_free(mcsm_lids_t *lids, const mcsm_fabric_t *fabric, unsigned *from_p)
+static unsigned next_free(struct mcsm_lids *lids, const struct mcsm_fabric *fabric,
+                          unsigned *from_p)
 {
     unsigned count = 1u << lids->config->lmc;
     unsigned first = (lids->config->lids.from + count - 1) / count * count;
@@ -152,7 +153,7 @@ static unsigned next_free(mcsm_lids_t *lids, const mcsm_fabric_t *fabric, unsign
     }
     *from_p = MCSM_LFT_SIZE;
     for (unsigned lid = first; lid <= lids->config->lids.to; lid += count) {
-        owner_t *owner = lids->of_lid[lid];
+        struct owner *owner = lids->of_lid[lid];
 
         if (owner == NULL || mcsm_fabric_find_port(fabric, owner->guid) != NULL) {
             continue;
@@ -169,8 +170,8 @@ static unsigned next_free(mcsm_lids_t *lids, const mcsm_fabric_t *fabric, unsign
     return 0;
 }
 
-static owner_t *give(mcsm_lids_t *lids, const mcsm_fabric_t *fabric, const mcsm_port_t *port,
-                     unsigned *from_p)
+static struct owner *give(struct mcsm_lids *lids, const struct mcsm_fabric *fabric,
+                          const struct mcsm_port *port, unsigned *from_p)
 {
     unsigned lid;
 
@@ -203,16 +204,16 @@ static owner_t *give(mcsm_lids_t *lids, const mcsm_fabric_t *fabric, const mcsm_
 
 static int by_guid(const void *a, const void *b)
 {
-    const mcsm_port_t *x = *(mcsm_port_t *const *)a, *y = *(mcsm_port_t *const *)b;
+    const struct mcsm_port *x = *(struct mcsm_port *const *)a, *y = *(struct mcsm_port *const *)b;
 
     return x->guid < y->guid ? -1 : x->guid > y->guid;
 }
 
 /* End ports that answered, sorted by GUID. */
-static mcsm_port_t **end_ports(const mcsm_fabric_t *fabric, size_t *count_p)
+static struct mcsm_port **end_ports(const struct mcsm_fabric *fabric, size_t *count_p)
 {
-    mcsm_node_t *node, *next;
-    mcsm_port_t **ports;
+    struct mcsm_node *node, *next;
+    struct mcsm_port **ports;
     size_t n = 0;
 
     HASH_ITER(hh, fabric->nodes, node, next) {
@@ -234,7 +235,8 @@ static mcsm_port_t **end_ports(const mcsm_fabric_t *fabric, size_t *count_p)
     return ports;
 }
 
-static void take(mcsm_lids_t *lids, mcsm_fabric_t *fabric, mcsm_port_t *port, const owner_t *owner)
+static void take(struct mcsm_lids *lids, struct mcsm_fabric *fabric, struct mcsm_port *port,
+                 const struct owner *owner)
 {
     unsigned top = owner->lid + (1u << lids->config->lmc) - 1;
 
@@ -255,11 +257,11 @@ static void take(mcsm_lids_t *lids, mcsm_fabric_t *fabric, mcsm_port_t *port, co
     }
 }
 
-int mcsm_lids_assign(mcsm_lids_t *lids, mcsm_fabric_t *fabric)
+int mcsm_lids_assign(struct mcsm_lids *lids, struct mcsm_fabric *fabric)
 {
     unsigned from = 0;
     size_t count;
-    mcsm_port_t **ports = end_ports(fabric, &count);
+    struct mcsm_port **ports = end_ports(fabric, &count);
     int without = 0;
 
     if (ports == NULL) {
@@ -269,7 +271,7 @@ int mcsm_lids_assign(mcsm_lids_t *lids, mcsm_fabric_t *fabric)
     fabric->lid_top = 0;
     /* Old owners first: a new port must not get the LID of a known port. */
     for (size_t i = 0; i < count; i++) {
-        owner_t *owner = find(lids, ports[i]->guid);
+        struct owner *owner = find(lids, ports[i]->guid);
 
         ports[i]->lid = 0;
         if (owner != NULL) {
@@ -277,7 +279,7 @@ int mcsm_lids_assign(mcsm_lids_t *lids, mcsm_fabric_t *fabric)
         }
     }
     for (size_t i = 0; i < count; i++) {
-        owner_t *owner;
+        struct owner *owner;
 
         if (ports[i]->lid != 0) {
             continue;
@@ -293,9 +295,9 @@ int mcsm_lids_assign(mcsm_lids_t *lids, mcsm_fabric_t *fabric)
     return without;
 }
 
-int mcsm_lids_save(mcsm_lids_t *lids)
+int mcsm_lids_save(struct mcsm_lids *lids)
 {
-    owner_t *owner, *next;
+    struct owner *owner, *next;
     char temporary[280];
     int status = 0;
     FILE *file;

@@ -49,7 +49,7 @@ static uint64_t value_of(const uint8_t *data, int counter)
 }
 
 /* A value below the last one means that another program has reset the counter. */
-static void take(mcsm_counters_t *counters, int counter, uint64_t value, bool first)
+static void take(struct mcsm_counters *counters, int counter, uint64_t value, bool first)
 {
     uint64_t last = counters->last[counter], delta = value < last ? value : value - last;
 
@@ -58,7 +58,7 @@ static void take(mcsm_counters_t *counters, int counter, uint64_t value, bool fi
     counters->delta[counter] = first ? 0 : delta;
 }
 
-uint16_t mcsm_counters_take(mcsm_counters_t *counters, const uint8_t *data)
+uint16_t mcsm_counters_take(struct mcsm_counters *counters, const uint8_t *data)
 {
     uint16_t select = 0;
 
@@ -77,7 +77,7 @@ uint16_t mcsm_counters_take(mcsm_counters_t *counters, const uint8_t *data)
     return select;
 }
 
-void mcsm_counters_take_wide(mcsm_counters_t *counters, const uint8_t *data)
+void mcsm_counters_take_wide(struct mcsm_counters *counters, const uint8_t *data)
 {
     for (int i = MCSM_COUNTER_XMIT_DATA; i < MCSM_COUNTERS; i++) {
         take(counters, i, mcsm_get64(data, table[i].wide), !counters->wide);
@@ -85,7 +85,7 @@ void mcsm_counters_take_wide(mcsm_counters_t *counters, const uint8_t *data)
     counters->wide = true;
 }
 
-void mcsm_counters_were_reset(mcsm_counters_t *counters, uint16_t select)
+void mcsm_counters_were_reset(struct mcsm_counters *counters, uint16_t select)
 {
     for (int i = 0; i < MCSM_COUNTERS; i++) {
         if (select >> i & 1) {

@@ -21,27 +21,27 @@ enum {
     MCSM_COUNTERS
 };
 
-typedef struct mcsm_counters {
+struct mcsm_counters {
     bool seen;    /* PortCounters were read */
     bool refused; /* the port has no PortCountersExtended */
     bool wide;    /* PortCountersExtended were read */
     uint64_t last[MCSM_COUNTERS];
     uint64_t total[MCSM_COUNTERS];
     uint64_t delta[MCSM_COUNTERS]; /* between the last two polls */
-} mcsm_counters_t;
+};
 
 /* The name of a counter, such as "symbol_error". */
 const char *mcsm_counter_name(int counter);
 
 /* Takes the data of PortCounters. The first values are totals without a delta. Returns the
  * CounterSelect bits of the counters that need a reset; 0: none. */
-uint16_t mcsm_counters_take(mcsm_counters_t *counters, const uint8_t *data);
+uint16_t mcsm_counters_take(struct mcsm_counters *counters, const uint8_t *data);
 
 /* Takes the data of PortCountersExtended. */
-void mcsm_counters_take_wide(mcsm_counters_t *counters, const uint8_t *data);
+void mcsm_counters_take_wide(struct mcsm_counters *counters, const uint8_t *data);
 
 /* The counters of these CounterSelect bits were reset. */
-void mcsm_counters_were_reset(mcsm_counters_t *counters, uint16_t select);
+void mcsm_counters_were_reset(struct mcsm_counters *counters, uint16_t select);
 
 /* Errors of the cable and its ends since the poll before, and in total. Discarded packets are no
  * such errors: congestion causes them, too. */

@@ -8,10 +8,10 @@
 #include <utlist.h>
 
 struct mcsm_health {
-    mcsm_mads_t *mads;
-    mcsm_sm_t *sm;
-    mcsm_link_t *links;
-    mcsm_hold_t *remembered; /* holds of a former process, until the first sweep */
+    struct mcsm_mads *mads;
+    struct mcsm_sm *sm;
+    struct mcsm_link *links;
+    struct mcsm_hold *remembered; /* holds of a former process, until the first sweep */
     bool attached;
     bool polling;
     unsigned held;                         /* links */
@@ -19,9 +19,9 @@ struct mcsm_health {
     uint64_t polls;
 };
 
-mcsm_health_t *mcsm_health_new(mcsm_mads_t *mads)
+struct mcsm_health *mcsm_health_new(struct mcsm_mads *mads)
 {
-    mcsm_health_t *health = calloc(1, sizeof(*health));
+    struct mcsm_health *health = calloc(1, sizeof(*health));
 
     if (health != NULL) {
         health->mads = mads;
@@ -29,9 +29,9 @@ mcsm_health_t *mcsm_health_new(mcsm_mads_t *mads)
     return health;
 }
 
-void mcsm_health_free(mcsm_health_t *health)
+void mcsm_health_free(struct mcsm_health *health)
 {
-    mcsm_link_t *link, *next;
+    struct mcsm_link *link, *next;
 
     if (health == NULL) {
         return;
@@ -44,7 +44,7 @@ void mcsm_health_free(mcsm_health_t *health)
     free(health);
 }
 
-void mcsm_health_attach(mcsm_health_t *health, mcsm_sm_t *sm)
+void mcsm_health_attach(struct mcsm_health *health, struct mcsm_sm *sm)
 {
     health->sm = sm;
     health->polling = false;
@@ -57,14 +57,14 @@ void mcsm_health_attach(mcsm_health_t *health, mcsm_sm_t *sm)
 
 /* ---- what the commands see ---- */
 
-mcsm_link_t *mcsm_health_links(const mcsm_health_t *health)
+struct mcsm_link *mcsm_health_links(const struct mcsm_health *health)
 {
     return health->links;
 }
 
-mcsm_link_t *mcsm_health_find(const mcsm_health_t *health, uint64_t guid, uint8_t port)
+struct mcsm_link *mcsm_health_find(const struct mcsm_health *health, uint64_t guid, uint8_t port)
 {
-    mcsm_link_t *link, *next;
+    struct mcsm_link *link, *next;
 
     HASH_ITER(hh, health->links, link, next) {
         for (int i = 0; i < 2; i++) {
@@ -76,7 +76,7 @@ mcsm_link_t *mcsm_health_find(const mcsm_health_t *health, uint64_t guid, uint8_
     return NULL;
 }
 
-mcsm_link_state_t mcsm_health_state(const mcsm_link_t *link)
+enum mcsm_link_state mcsm_health_state(const struct mcsm_link *link)
 {
     return link->held_until != 0 ? MCSM_LINK_HELD :
            !link->up             ? MCSM_LINK_DOWN :
@@ -94,34 +94,34 @@ static uint64_t sum(const uint64_t buckets[MCSM_HEALTH_BUCKETS])
     return all;
 }
 
-uint64_t mcsm_health_errors(const mcsm_link_t *link)
+uint64_t mcsm_health_errors(const struct mcsm_link *link)
 {
     return sum(link->errors);
 }
 
-uint64_t mcsm_health_flaps(const mcsm_link_t *link)
+uint64_t mcsm_health_flaps(const struct mcsm_link *link)
 {
     return sum(link->flaps);
 }
 
-uint64_t mcsm_health_polls(const mcsm_health_t *health)
+uint64_t mcsm_health_polls(const struct mcsm_health *health)
 {
     return health->polls;
 }
 
-unsigned mcsm_health_held(const mcsm_health_t *health)
+unsigned mcsm_health_held(const struct mcsm_health *health)
 {
     return health->held;
 }
 
-double mcsm_health_seconds(const mcsm_health_t *health)
+double mcsm_health_seconds(const struct mcsm_health *health)
 {
     return health->polls > 1 ? (health->poll - health->poll_before) / 1e3 : 0;
 }
 
 /* ---- the window ---- */
 
-static void forget(mcsm_link_t *link)
+static void forget(struct mcsm_link *link)
 {
     memset(link->errors, 0, sizeof(link->errors));
     memset(link->flaps, 0, sizeof(link->flaps));
@@ -129,7 +129,7 @@ static void forget(mcsm_link_t *link)
 }
 
 /* Empties the buckets whose time is over. */
-static void turn(const mcsm_health_t *health, mcsm_link_t *link, uint64_t now)
+static void turn(const struct mcsm_health *health, struct mcsm_link *link, uint64_t now)
 {
     uint64_t length = health->sm->config->health_window * 1000ULL / MCSM_HEALTH_BUCKETS;
     uint64_t bucket = now / length + MCSM_HEALTH_BUCKETS; /* soon after the boot, too, not below */
@@ -144,7 +144,8 @@ static void turn(const mcsm_health_t *health, mcsm_link_t *link, uint64_t now)
     }
 }
 
-static void add_flaps(const mcsm_health_t *health, mcsm_link_t *link, unsigned count, uint64_t now)
+static void add_flaps(const struct mcsm_health *health, struct mcsm_link *link, unsigned count,
+                      uint64_t now)
 {
     turn(health, link, now);
     link->flaps[link->bucket % MCSM_HEALTH_BUCKETS] += count;
@@ -153,18 +154,18 @@ static void add_flaps(const mcsm_health_t *health, mcsm_link_t *link, unsigned c
 
 /* ---- holding ---- */
 
-static mcsm_port_t *port_of(const mcsm_health_t *health, const mcsm_link_end_t *end)
+static struct mcsm_port *port_of(const struct mcsm_health *health, const struct mcsm_link_end *end)
 {
-    mcsm_node_t *node = mcsm_fabric_find(health->sm->fabric, end->guid);
+    struct mcsm_node *node = mcsm_fabric_find(health->sm->fabric, end->guid);
 
     return node != NULL && end->port <= node->nports ? &node->ports[end->port] : NULL;
 }
 
-const char *mcsm_health_name(const mcsm_health_t *health, const mcsm_link_end_t *end)
+const char *mcsm_health_name(const struct mcsm_health *health, const struct mcsm_link_end *end)
 {
-    const mcsm_config_t *config = health->sm->config;
-    const mcsm_port_t *port = port_of(health, end);
-    const mcsm_border_t *border = NULL;
+    const struct mcsm_config *config = health->sm->config;
+    const struct mcsm_port *port = port_of(health, end);
+    const struct mcsm_border *border = NULL;
 
     if (end->link->border && end == &end->link->ends[1]) {
         border = mcsm_config_border(config, end->link->key.guid, end->link->key.port);
@@ -175,10 +176,10 @@ const char *mcsm_health_name(const mcsm_health_t *health, const mcsm_link_end_t 
     return port != NULL ? port->node->desc : "gone";
 }
 
-static void tell(mcsm_health_t *health, const mcsm_link_t *link, const char *event,
-                 mcsm_log_level_t level, const char *what)
+static void tell(struct mcsm_health *health, const struct mcsm_link *link, const char *event,
+                 enum mcsm_log_level level, const char *what)
 {
-    const mcsm_link_end_t *a = &link->ends[0], *b = &link->ends[1];
+    const struct mcsm_link_end *a = &link->ends[0], *b = &link->ends[1];
 
     mcsm_sm_report(health->sm, event, level, a->guid, a->port,
                    "link %s (0x%016lx) port %u - %s (0x%016lx) port %u: %s",
@@ -186,13 +187,13 @@ static void tell(mcsm_health_t *health, const mcsm_link_t *link, const char *eve
                    b->guid, b->port, what);
 }
 
-static void save(const mcsm_health_t *health, uint64_t now)
+static void save(const struct mcsm_health *health, uint64_t now)
 {
     mcsm_holds_write(health->sm->config, health->links, now);
 }
 
-static void release(mcsm_health_t *health, mcsm_link_t *link, const char *event, uint64_t now,
-                    const char *what)
+static void release(struct mcsm_health *health, struct mcsm_link *link, const char *event,
+                    uint64_t now, const char *what)
 {
     mcsm_sm_hold(health->sm, link->ends[0].guid, link->ends[0].port, false);
     health->held--;
@@ -203,9 +204,9 @@ static void release(mcsm_health_t *health, mcsm_link_t *link, const char *event,
     tell(health, link, event, MCSM_LOG_INFO, what);
 }
 
-int mcsm_health_release(mcsm_health_t *health, uint64_t guid, uint8_t port)
+int mcsm_health_release(struct mcsm_health *health, uint64_t guid, uint8_t port)
 {
-    mcsm_link_t *link = mcsm_health_find(health, guid, port);
+    struct mcsm_link *link = mcsm_health_find(health, guid, port);
 
     if (link == NULL || link->held_until == 0) {
         return -ENOENT;
@@ -217,8 +218,8 @@ int mcsm_health_release(mcsm_health_t *health, uint64_t guid, uint8_t port)
 }
 
 /* Why the link must stay, or NULL. */
-static const char *reason_to_keep(mcsm_health_t *health, const mcsm_link_t *link,
-                                  const mcsm_port_t *port, char *text, size_t size)
+static const char *reason_to_keep(struct mcsm_health *health, const struct mcsm_link *link,
+                                  const struct mcsm_port *port, char *text, size_t size)
 {
     int lost;
 
@@ -237,7 +238,7 @@ static const char *reason_to_keep(mcsm_health_t *health, const mcsm_link_t *link
 }
 
 /* Keeps a link beyond a limit in use, and names it once. False: the link may be held. */
-static bool keep(mcsm_health_t *health, mcsm_link_t *link, const mcsm_port_t *port)
+static bool keep(struct mcsm_health *health, struct mcsm_link *link, const struct mcsm_port *port)
 {
     char text[80], said[240];
     const char *reason = reason_to_keep(health, link, port, text, sizeof(text));
@@ -255,8 +256,8 @@ static bool keep(mcsm_health_t *health, mcsm_link_t *link, const mcsm_port_t *po
     return true;
 }
 
-static void hold_until(mcsm_health_t *health, mcsm_link_t *link, uint64_t until, uint64_t now,
-                       const char *said)
+static void hold_until(struct mcsm_health *health, struct mcsm_link *link, uint64_t until,
+                       uint64_t now, const char *said)
 {
     if (mcsm_sm_hold(health->sm, link->ends[0].guid, link->ends[0].port, true) < 0) {
         return;
@@ -269,10 +270,10 @@ static void hold_until(mcsm_health_t *health, mcsm_link_t *link, uint64_t until,
     tell(health, link, "link-held", MCSM_LOG_WARN, said);
 }
 
-static void hold(mcsm_health_t *health, mcsm_link_t *link, uint64_t now)
+static void hold(struct mcsm_health *health, struct mcsm_link *link, uint64_t now)
 {
-    const mcsm_config_t *config = health->sm->config;
-    mcsm_port_t *port = port_of(health, &link->ends[0]);
+    const struct mcsm_config *config = health->sm->config;
+    struct mcsm_port *port = port_of(health, &link->ends[0]);
     unsigned long seconds = config->health_hold;
     char said[240];
 
@@ -292,14 +293,14 @@ static void hold(mcsm_health_t *health, mcsm_link_t *link, uint64_t now)
 }
 
 /* Holds the links again that a former process held. */
-static void hold_remembered(mcsm_health_t *health, uint64_t now)
+static void hold_remembered(struct mcsm_health *health, uint64_t now)
 {
-    const mcsm_hold_t *old;
+    const struct mcsm_hold *old;
     char text[80], said[80];
 
     LL_FOREACH(health->remembered, old) {
-        mcsm_link_t *link = mcsm_health_find(health, old->ends[0].guid, old->ends[0].port);
-        mcsm_port_t *port = link != NULL ? port_of(health, &link->ends[0]) : NULL;
+        struct mcsm_link *link = mcsm_health_find(health, old->ends[0].guid, old->ends[0].port);
+        struct mcsm_port *port = link != NULL ? port_of(health, &link->ends[0]) : NULL;
 
         if (link == NULL || link->held_until != 0 || old->until <= now || port == NULL ||
             link->ends[1].guid != old->ends[1].guid || link->ends[1].port != old->ends[1].port ||
@@ -315,9 +316,9 @@ static void hold_remembered(mcsm_health_t *health, uint64_t now)
     mcsm_holds_free(&health->remembered);
 }
 
-static void judge(mcsm_health_t *health, mcsm_link_t *link, uint64_t now)
+static void judge(struct mcsm_health *health, struct mcsm_link *link, uint64_t now)
 {
-    const mcsm_config_t *config = health->sm->config;
+    const struct mcsm_config *config = health->sm->config;
     bool noisy, flapping;
 
     turn(health, link, now);
@@ -332,15 +333,16 @@ static void judge(mcsm_health_t *health, mcsm_link_t *link, uint64_t now)
 
 /* ---- sweeps ---- */
 
-static bool is_lower(const mcsm_port_t *a, const mcsm_port_t *b)
+static bool is_lower(const struct mcsm_port *a, const struct mcsm_port *b)
 {
     return a->node->guid < b->node->guid || (a->node->guid == b->node->guid && a->num < b->num);
 }
 
 /* The record of the link between two ports. `guids` and `ports` are in the order of the ends. */
-static mcsm_link_t *record(mcsm_health_t *health, const uint64_t guids[2], const uint8_t ports[2])
+static struct mcsm_link *record(struct mcsm_health *health, const uint64_t guids[2],
+                                const uint8_t ports[2])
 {
-    mcsm_link_t *link;
+    struct mcsm_link *link;
     typeof(link->key) key = {guids[0], ports[0]};
 
     HASH_FIND(hh, health->links, &key, sizeof(key), link);
@@ -361,7 +363,7 @@ static mcsm_link_t *record(mcsm_health_t *health, const uint64_t guids[2], const
     mcsm_mads_reset(health->mads); /* answers on their way may be counters of the former ends */
     health->polling = false;
     for (int i = 0; i < 2; i++) {
-        link->ends[i] = (mcsm_link_end_t){.link = link, .guid = guids[i], .port = ports[i]};
+        link->ends[i] = (struct mcsm_link_end){.link = link, .guid = guids[i], .port = ports[i]};
     }
     link->held_until = link->good_since = link->holds = link->total_flaps = 0;
     link->flaps_by_sweep = 0;
@@ -369,10 +371,10 @@ static mcsm_link_t *record(mcsm_health_t *health, const uint64_t guids[2], const
     return link;
 }
 
-static void see_link(mcsm_health_t *health, const mcsm_port_t *port, uint64_t now)
+static void see_link(struct mcsm_health *health, const struct mcsm_port *port, uint64_t now)
 {
-    const mcsm_border_t *border = NULL;
-    mcsm_link_t *link;
+    const struct mcsm_border *border = NULL;
+    struct mcsm_link *link;
 
     if (port->state < MCSM_STATE_INIT) {
         return;
@@ -398,9 +400,9 @@ static void see_link(mcsm_health_t *health, const mcsm_port_t *port, uint64_t no
 }
 
 /* The links of the fabric that carry, or could carry, packets. */
-static void see_links(mcsm_health_t *health, uint64_t now)
+static void see_links(struct mcsm_health *health, uint64_t now)
 {
-    mcsm_node_t *node, *next;
+    struct mcsm_node *node, *next;
 
     HASH_ITER(hh, health->sm->fabric->nodes, node, next) {
         for (int p = 1; p <= node->nports; p++) {
@@ -409,9 +411,9 @@ static void see_links(mcsm_health_t *health, uint64_t now)
     }
 }
 
-void mcsm_health_swept(mcsm_health_t *health, uint64_t now)
+void mcsm_health_swept(struct mcsm_health *health, uint64_t now)
 {
-    mcsm_link_t *link, *next;
+    struct mcsm_link *link, *next;
 
     if (health->sm->election.state != MCSM_SM_MASTER_STATE) {
         return;
@@ -419,7 +421,7 @@ void mcsm_health_swept(mcsm_health_t *health, uint64_t now)
     see_links(health, now);
     hold_remembered(health, now);
     HASH_ITER(hh, health->links, link, next) {
-        mcsm_port_t *port = port_of(health, &link->ends[0]);
+        struct mcsm_port *port = port_of(health, &link->ends[0]);
 
         if (link->up && link->seen != now) {
             link->up = false;
@@ -439,7 +441,7 @@ void mcsm_health_swept(mcsm_health_t *health, uint64_t now)
 
 static void take_wide(void *arg, void *arg2, const uint8_t *mad, unsigned status)
 {
-    mcsm_link_end_t *end = arg2;
+    struct mcsm_link_end *end = arg2;
 
     (void)arg;
     if (mad != NULL) {
@@ -451,7 +453,7 @@ static void take_wide(void *arg, void *arg2, const uint8_t *mad, unsigned status
 
 static void was_reset(void *arg, void *arg2, const uint8_t *mad, unsigned status)
 {
-    mcsm_link_end_t *end = arg2;
+    struct mcsm_link_end *end = arg2;
 
     (void)arg;
     (void)status;
@@ -461,17 +463,17 @@ static void was_reset(void *arg, void *arg2, const uint8_t *mad, unsigned status
 }
 
 /* The port whose LID the request goes to: a CA port, or port 0 of a switch. */
-static const mcsm_port_t *agent_of(const mcsm_port_t *port)
+static const struct mcsm_port *agent_of(const struct mcsm_port *port)
 {
     return port->node->sw ? &port->node->ports[0] : port;
 }
 
-static void request(mcsm_health_t *health, mcsm_link_end_t *end, uint8_t method, uint16_t attr,
-                    uint16_t select, mcsm_answer_fn answer)
+static void request(struct mcsm_health *health, struct mcsm_link_end *end, uint8_t method,
+                    uint16_t attr, uint16_t select, mcsm_answer_fn answer)
 {
     uint8_t mad[MCSM_MAD_SIZE] = {1, MCSM_CLASS_PERF, 1, method};
-    const mcsm_port_t *port = port_of(health, end), *agent = port ? agent_of(port) : NULL;
-    mcsm_addr_t to = {.qpn = 1, .qkey = 0x80010000, .agent = MCSM_CLASS_PERF};
+    const struct mcsm_port *port = port_of(health, end), *agent = port ? agent_of(port) : NULL;
+    struct mcsm_addr to = {.qpn = 1, .qkey = 0x80010000, .agent = MCSM_CLASS_PERF};
 
     if (agent == NULL || agent->lid == 0 || health->sm->fabric->own_port == NULL) {
         return;
@@ -486,8 +488,8 @@ static void request(mcsm_health_t *health, mcsm_link_end_t *end, uint8_t method,
 
 static void take(void *arg, void *arg2, const uint8_t *mad, unsigned status)
 {
-    mcsm_link_end_t *end = arg2;
-    mcsm_health_t *health = arg;
+    struct mcsm_link_end *end = arg2;
+    struct mcsm_health *health = arg;
 
     (void)status;
     if (mad == NULL || mad[MCSM_PM_DATA + MCSM_PM_PORT_SELECT] != end->port) {
@@ -502,9 +504,9 @@ static void take(void *arg, void *arg2, const uint8_t *mad, unsigned status)
     }
 }
 
-static void start_poll(mcsm_health_t *health, uint64_t now)
+static void start_poll(struct mcsm_health *health, uint64_t now)
 {
-    mcsm_link_t *link, *next;
+    struct mcsm_link *link, *next;
 
     health->next_poll = now + health->sm->config->health_interval * 1000ULL;
     health->poll_before = health->poll;
@@ -529,9 +531,9 @@ static void start_poll(mcsm_health_t *health, uint64_t now)
 }
 
 /* A failure of the link is in the LinkDownedCounter of both ends, and a sweep may have seen it. */
-static void end_poll(mcsm_health_t *health, uint64_t now)
+static void end_poll(struct mcsm_health *health, uint64_t now)
 {
-    mcsm_link_t *link, *next;
+    struct mcsm_link *link, *next;
 
     health->polling = false;
     HASH_ITER(hh, health->links, link, next) {
@@ -551,9 +553,9 @@ static void end_poll(mcsm_health_t *health, uint64_t now)
     }
 }
 
-void mcsm_health_run(mcsm_health_t *health, uint64_t now)
+void mcsm_health_run(struct mcsm_health *health, uint64_t now)
 {
-    mcsm_link_t *link, *next;
+    struct mcsm_link *link, *next;
 
     mcsm_mads_tick(health->mads, now);
     if (health->polling && mcsm_mads_pending(health->mads) == 0) {

@@ -8,12 +8,12 @@
 #include <unistd.h>
 #include <utlist.h>
 
-static void path_of(const mcsm_config_t *config, char *path, size_t size)
+static void path_of(const struct mcsm_config *config, char *path, size_t size)
 {
     snprintf(path, size, "%s/%s.holds", config->state_dir, config->name);
 }
 
-static bool parse(const char *line, uint64_t now, mcsm_hold_t *hold)
+static bool parse(const char *line, uint64_t now, struct mcsm_hold *hold)
 {
     char word[4][64];
     uint64_t until, holds, seconds = time(NULL);
@@ -37,7 +37,7 @@ static bool parse(const char *line, uint64_t now, mcsm_hold_t *hold)
     return true;
 }
 
-void mcsm_holds_read(const mcsm_config_t *config, uint64_t now, mcsm_hold_t **holds_p)
+void mcsm_holds_read(const struct mcsm_config *config, uint64_t now, struct mcsm_hold **holds_p)
 {
     char path[320], line[256];
     FILE *file;
@@ -52,7 +52,7 @@ void mcsm_holds_read(const mcsm_config_t *config, uint64_t now, mcsm_hold_t **ho
         return;
     }
     for (int number = 1; fgets(line, sizeof(line), file) != NULL; number++) {
-        mcsm_hold_t read = {0}, *hold;
+        struct mcsm_hold read = {0}, *hold;
 
         if (!parse(line, now, &read)) {
             mcsm_warn("%s:%d: expected two ends GUID/PORT, a time and a number", path, number);
@@ -67,9 +67,9 @@ void mcsm_holds_read(const mcsm_config_t *config, uint64_t now, mcsm_hold_t **ho
     fclose(file);
 }
 
-void mcsm_holds_free(mcsm_hold_t **holds_p)
+void mcsm_holds_free(struct mcsm_hold **holds_p)
 {
-    mcsm_hold_t *hold, *next;
+    struct mcsm_hold *hold, *next;
 
     LL_FOREACH_SAFE(*holds_p, hold, next) {
         free(hold);
@@ -77,7 +77,7 @@ void mcsm_holds_free(mcsm_hold_t **holds_p)
     *holds_p = NULL;
 }
 
-void mcsm_holds_write(const mcsm_config_t *config, const mcsm_link_t *links, uint64_t now)
+void mcsm_holds_write(const struct mcsm_config *config, const struct mcsm_link *links, uint64_t now)
 {
     uint64_t seconds = time(NULL);
     char path[320], temporary[330];
@@ -91,7 +91,7 @@ void mcsm_holds_write(const mcsm_config_t *config, const mcsm_link_t *links, uin
         mcsm_warn("%s: %s: a restart will forget held links", temporary, strerror(errno));
         return;
     }
-    for (const mcsm_link_t *link = links; link != NULL; link = link->hh.next) {
+    for (const struct mcsm_link *link = links; link != NULL; link = link->hh.next) {
         if (link->held_until > now) {
             fprintf(file, "0x%016lx/%u 0x%016lx/%u %lu %u\n", link->ends[0].guid,
                     link->ends[0].port, link->ends[1].guid, link->ends[1].port,

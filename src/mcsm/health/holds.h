@@ -9,7 +9,7 @@
 
 #include "health.h"
 
-typedef struct mcsm_hold {
+struct mcsm_hold {
     struct mcsm_hold *next;
     struct {
         uint64_t guid;
@@ -17,14 +17,15 @@ typedef struct mcsm_hold {
     } ends[2];
     uint64_t until; /* milliseconds of mcsm_now() */
     unsigned holds;
-} mcsm_hold_t;
+};
 
 /* Reads the file. Times that are over are left out. The log names a file that cannot be read, and
  * wrong lines; the other lines are used. */
-void mcsm_holds_read(const mcsm_config_t *config, uint64_t now, mcsm_hold_t **holds_p);
-void mcsm_holds_free(mcsm_hold_t **holds_p);
+void mcsm_holds_read(const struct mcsm_config *config, uint64_t now, struct mcsm_hold **holds_p);
+void mcsm_holds_free(struct mcsm_hold **holds_p);
 
 /* Replaces the file by the links that are held. Errors go to the log. */
-void mcsm_holds_write(const mcsm_config_t *config, const mcsm_link_t *links, uint64_t now);
+void mcsm_holds_write(const struct mcsm_config *config, const struct mcsm_link *links,
+                      uint64_t now);
 
 #endif

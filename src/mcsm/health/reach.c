@@ -4,19 +4,19 @@
 #include <stdlib.h>
 
 /* Switches by their index. Hosts have no number: a host is reached if its switch is. */
-typedef struct reach {
-    const mcsm_fabric_t *fabric;
-    const mcsm_port_t *without; /* NULL: all links */
+struct reach {
+    const struct mcsm_fabric *fabric;
+    const struct mcsm_port *without; /* NULL: all links */
     bool *reached;
     int *queue, tail;
-} reach_t;
+};
 
-static const mcsm_node_t *switch_of(const mcsm_port_t *port)
+static const struct mcsm_node *switch_of(const struct mcsm_port *port)
 {
     return port->node->sw ? port->node : port->peer ? port->peer->node : NULL;
 }
 
-static void enter(reach_t *reach, const mcsm_node_t *node)
+static void enter(struct reach *reach, const struct mcsm_node *node)
 {
     if (node != NULL && node->sw && node->index >= 0 && !reach->reached[node->index]) {
         reach->reached[node->index] = true;
@@ -25,16 +25,16 @@ static void enter(reach_t *reach, const mcsm_node_t *node)
 }
 
 /* Breadth first from the switch of the manager. */
-static void search(reach_t *reach)
+static void search(struct reach *reach)
 {
     if (reach->fabric->own_port != NULL) {
         enter(reach, switch_of(reach->fabric->own_port));
     }
     for (int head = 0; head < reach->tail; head++) {
-        const mcsm_node_t *node = reach->fabric->switches[reach->queue[head]];
+        const struct mcsm_node *node = reach->fabric->switches[reach->queue[head]];
 
         for (int p = 1; p <= node->nports; p++) {
-            const mcsm_port_t *port = &node->ports[p];
+            const struct mcsm_port *port = &node->ports[p];
 
             if (mcsm_port_usable(port) && port != reach->without && port->peer != reach->without) {
                 enter(reach, port->peer->node);
@@ -43,9 +43,10 @@ static void search(reach_t *reach)
     }
 }
 
-static int start(reach_t *reach, const mcsm_fabric_t *fabric, const mcsm_port_t *without)
+static int start(struct reach *reach, const struct mcsm_fabric *fabric,
+                 const struct mcsm_port *without)
 {
-    *reach = (reach_t){.fabric = fabric, .without = without};
+    *reach = (struct reach){.fabric = fabric, .without = without};
     reach->reached = calloc(fabric->switch_count + 1, sizeof(*reach->reached));
     reach->queue = calloc(fabric->switch_count + 1, sizeof(*reach->queue));
     if (reach->reached == NULL || reach->queue == NULL) {
@@ -57,13 +58,13 @@ static int start(reach_t *reach, const mcsm_fabric_t *fabric, const mcsm_port_t 
     return 0;
 }
 
-static void end(reach_t *reach)
+static void end(struct reach *reach)
 {
     free(reach->reached);
     free(reach->queue);
 }
 
-static int hosts_of(const mcsm_node_t *node)
+static int hosts_of(const struct mcsm_node *node)
 {
     int hosts = 0;
 
@@ -73,9 +74,9 @@ static int hosts_of(const mcsm_node_t *node)
     return hosts;
 }
 
-int mcsm_reach_lost(const mcsm_fabric_t *fabric, const mcsm_port_t *port)
+int mcsm_reach_lost(const struct mcsm_fabric *fabric, const struct mcsm_port *port)
 {
-    reach_t now, then;
+    struct reach now, then;
     int lost = 0;
 
     if (port->peer == NULL || !port->node->sw || !port->peer->node->sw) {
@@ -98,9 +99,9 @@ int mcsm_reach_lost(const mcsm_fabric_t *fabric, const mcsm_port_t *port)
     return lost;
 }
 
-bool mcsm_reach_needs(const mcsm_fabric_t *fabric, const mcsm_port_t *port)
+bool mcsm_reach_needs(const struct mcsm_fabric *fabric, const struct mcsm_port *port)
 {
-    reach_t reach;
+    struct reach reach;
     bool both;
 
     if (port->peer == NULL || !port->node->sw || !port->peer->node->sw ||

@@ -6,10 +6,10 @@
 
 /* Counts the nodes that the manager's port reaches now and does not reach without the link of
  * `port`. -ENOMEM. */
-int mcsm_reach_lost(const mcsm_fabric_t *fabric, const mcsm_port_t *port);
+int mcsm_reach_lost(const struct mcsm_fabric *fabric, const struct mcsm_port *port);
 
 /* Returns whether the manager's port does not reach both ends of the link of `port`. So the link
  * is needed if it can carry packets. */
-bool mcsm_reach_needs(const mcsm_fabric_t *fabric, const mcsm_port_t *port);
+bool mcsm_reach_needs(const struct mcsm_fabric *fabric, const struct mcsm_port *port);
 
 #endif

@@ -9,17 +9,17 @@ enum {
     GRACE = 100 /* milliseconds that our own clock waits longer than the kernel's */
 };
 
-typedef struct request {
+struct request {
     uint32_t tid;
     UT_hash_handle hh;           /* among the requests in flight */
     struct request *prev, *next; /* in the queue, or in the order of their deadlines */
-    mcsm_addr_t to;
+    struct mcsm_addr to;
     uint64_t deadline;
     unsigned tries;
     mcsm_answer_fn answer;
     void *arg, *arg2;
     uint8_t mad[MCSM_MAD_SIZE];
-} request_t;
+};
 
 struct mcsm_mads {
     unsigned window, timeout, retries;
@@ -27,12 +27,12 @@ struct mcsm_mads {
     void *send_arg;
     uint64_t m_key, m_key_before;
     uint32_t last_tid;
-    request_t *queue;
-    request_t *flying;    /* hash by tid */
-    request_t *deadlines; /* the same requests, oldest first */
+    struct request *queue;
+    struct request *flying;    /* hash by tid */
+    struct request *deadlines; /* the same requests, oldest first */
     size_t queued;
-    request_t *spare; /* freed requests, for the next ones */
-    mcsm_mad_stats_t stats;
+    struct request *spare; /* freed requests, for the next ones */
+    struct mcsm_mad_stats stats;
 };
 
 uint64_t mcsm_now(void)
@@ -43,10 +43,10 @@ uint64_t mcsm_now(void)
     return now.tv_sec * 1000ULL + now.tv_nsec / 1000000;
 }
 
-mcsm_mads_t *mcsm_mads_new(unsigned window, unsigned timeout, unsigned retries, mcsm_send_fn send,
-                           void *send_arg)
+struct mcsm_mads *mcsm_mads_new(unsigned window, unsigned timeout, unsigned retries,
+                                mcsm_send_fn send, void *send_arg)
 {
-    mcsm_mads_t *mads = calloc(1, sizeof(*mads));
+    struct mcsm_mads *mads = calloc(1, sizeof(*mads));
 
     if (mads == NULL) {
         return NULL;
@@ -57,27 +57,27 @@ mcsm_mads_t *mcsm_mads_new(unsigned window, unsigned timeout, unsigned retries, 
     return mads;
 }
 
-void mcsm_mads_limits(mcsm_mads_t *mads, unsigned window, unsigned timeout, unsigned retries)
+void mcsm_mads_limits(struct mcsm_mads *mads, unsigned window, unsigned timeout, unsigned retries)
 {
     mads->window = window;
     mads->timeout = timeout;
     mads->retries = retries;
 }
 
-void mcsm_mads_set_keys(mcsm_mads_t *mads, uint64_t m_key, uint64_t before)
+void mcsm_mads_set_keys(struct mcsm_mads *mads, uint64_t m_key, uint64_t before)
 {
     mads->m_key = m_key;
     mads->m_key_before = before;
 }
 
-static void release(mcsm_mads_t *mads, request_t *request)
+static void release(struct mcsm_mads *mads, struct request *request)
 {
     LL_PREPEND(mads->spare, request);
 }
 
-void mcsm_mads_reset(mcsm_mads_t *mads)
+void mcsm_mads_reset(struct mcsm_mads *mads)
 {
-    request_t *request, *next;
+    struct request *request, *next;
 
     DL_FOREACH_SAFE(mads->queue, request, next) {
         DL_DELETE(mads->queue, request);
@@ -91,9 +91,9 @@ void mcsm_mads_reset(mcsm_mads_t *mads)
     mads->queued = 0;
 }
 
-void mcsm_mads_free(mcsm_mads_t *mads)
+void mcsm_mads_free(struct mcsm_mads *mads)
 {
-    request_t *request, *next;
+    struct request *request, *next;
 
     if (mads == NULL) {
         return;
@@ -105,7 +105,8 @@ void mcsm_mads_free(mcsm_mads_t *mads)
     free(mads);
 }
 
-static void finish(mcsm_mads_t *mads, request_t *request, const uint8_t *mad, unsigned status)
+static void finish(struct mcsm_mads *mads, struct request *request, const uint8_t *mad,
+                   unsigned status)
 {
     mcsm_answer_fn answer = request->answer;
     void *arg = request->arg, *arg2 = request->arg2;
@@ -118,7 +119,7 @@ static void finish(mcsm_mads_t *mads, request_t *request, const uint8_t *mad, un
 
 /* The kernel reports the timeout of a request, and refuses to send the request again before. The
  * additional deadline covers requests that the kernel does not report or could not send. */
-static void transmit(mcsm_mads_t *mads, request_t *request)
+static void transmit(struct mcsm_mads *mads, struct request *request)
 {
     request->deadline = mcsm_now() + mads->timeout + GRACE;
     if (mads->m_key_before != 0 && request->mad[MCSM_MAD_CLASS] == MCSM_CLASS_SMP_DIRECT) {
@@ -132,10 +133,10 @@ static void transmit(mcsm_mads_t *mads, request_t *request)
 }
 
 /* Not from within a callback of `send`: a model may answer at once. */
-static void pump(mcsm_mads_t *mads)
+static void pump(struct mcsm_mads *mads)
 {
     while (mads->queue != NULL && HASH_COUNT(mads->flying) < mads->window) {
-        request_t *request = mads->queue;
+        struct request *request = mads->queue;
 
         DL_DELETE(mads->queue, request);
         mads->queued--;
@@ -144,10 +145,10 @@ static void pump(mcsm_mads_t *mads)
     }
 }
 
-int mcsm_mad_request(mcsm_mads_t *mads, const mcsm_addr_t *to, const uint8_t *mad,
+int mcsm_mad_request(struct mcsm_mads *mads, const struct mcsm_addr *to, const uint8_t *mad,
                      mcsm_answer_fn answer, void *arg, void *arg2)
 {
-    request_t *request = mads->spare;
+    struct request *request = mads->spare;
 
     if (request != NULL) {
         LL_DELETE(mads->spare, request);
@@ -172,10 +173,10 @@ int mcsm_mad_request(mcsm_mads_t *mads, const mcsm_addr_t *to, const uint8_t *ma
     return 0;
 }
 
-int mcsm_smp(mcsm_mads_t *mads, const mcsm_path_t *path, uint8_t method, uint16_t attr,
+int mcsm_smp(struct mcsm_mads *mads, const struct mcsm_path *path, uint8_t method, uint16_t attr,
              uint32_t mod, const uint8_t *body, mcsm_answer_fn answer, void *arg, void *arg2)
 {
-    mcsm_addr_t to = {.lid = 0xffff, .agent = MCSM_CLASS_SMP_DIRECT};
+    struct mcsm_addr to = {.lid = 0xffff, .agent = MCSM_CLASS_SMP_DIRECT};
     uint8_t mad[MCSM_MAD_SIZE] = {1, MCSM_CLASS_SMP_DIRECT, 1, method};
 
     mad[MCSM_SMP_HOP_COUNT] = path->hops;
@@ -191,13 +192,14 @@ int mcsm_smp(mcsm_mads_t *mads, const mcsm_path_t *path, uint8_t method, uint16_
     return mcsm_mad_request(mads, &to, mad, answer, arg, arg2);
 }
 
-int mcsm_mad_send(mcsm_mads_t *mads, const mcsm_addr_t *to, const uint8_t *mad, size_t length)
+int mcsm_mad_send(struct mcsm_mads *mads, const struct mcsm_addr *to, const uint8_t *mad,
+                  size_t length)
 {
     mads->stats.sent++;
     return mads->send(mads->send_arg, to, mad, length, 0);
 }
 
-static void retry(mcsm_mads_t *mads, request_t *request)
+static void retry(struct mcsm_mads *mads, struct request *request)
 {
     unsigned tries = mads->retries + (mads->m_key_before != 0);
 
@@ -211,11 +213,11 @@ static void retry(mcsm_mads_t *mads, request_t *request)
     }
 }
 
-bool mcsm_mads_receive(mcsm_mads_t *mads, const uint8_t *mad, bool error)
+bool mcsm_mads_receive(struct mcsm_mads *mads, const uint8_t *mad, bool error)
 {
     uint32_t tid = mcsm_get32(mad, MCSM_MAD_TID + 4);
     unsigned status = mcsm_get16(mad, MCSM_MAD_STATUS) & 0x7fff;
-    request_t *request;
+    struct request *request;
 
     HASH_FIND(hh, mads->flying, &tid, sizeof(tid), request);
     if (request != NULL &&
@@ -250,7 +252,7 @@ bool mcsm_mads_receive(mcsm_mads_t *mads, const uint8_t *mad, bool error)
     return true;
 }
 
-void mcsm_mads_tick(mcsm_mads_t *mads, uint64_t now)
+void mcsm_mads_tick(struct mcsm_mads *mads, uint64_t now)
 {
     while (mads->deadlines != NULL && mads->deadlines->deadline <= now) {
         retry(mads, mads->deadlines);
@@ -258,12 +260,12 @@ void mcsm_mads_tick(mcsm_mads_t *mads, uint64_t now)
     pump(mads);
 }
 
-size_t mcsm_mads_pending(const mcsm_mads_t *mads)
+size_t mcsm_mads_pending(const struct mcsm_mads *mads)
 {
     return mads->queued + HASH_COUNT(mads->flying);
 }
 
-const mcsm_mad_stats_t *mcsm_mads_stats(const mcsm_mads_t *mads)
+const struct mcsm_mad_stats *mcsm_mads_stats(const struct mcsm_mads *mads)
 {
     return &mads->stats;
 }

@@ -33,12 +33,12 @@ struct mcsm_umad {
     char issm_path[256];
     pthread_t thread;
     pthread_mutex_t mutex;
-    mcsm_packet_t *first, **last;
+    struct mcsm_packet *first, **last;
     size_t count;
     atomic_bool stop;
 };
 
-static void enqueue(mcsm_umad_t *umad, mcsm_packet_t *packet)
+static void enqueue(struct mcsm_umad *umad, struct mcsm_packet *packet)
 {
     uint64_t one = 1;
     bool wake;
@@ -54,7 +54,7 @@ static void enqueue(mcsm_umad_t *umad, mcsm_packet_t *packet)
     }
 }
 
-static bool is_full(mcsm_umad_t *umad)
+static bool is_full(struct mcsm_umad *umad)
 {
     bool full;
 
@@ -65,11 +65,11 @@ static bool is_full(mcsm_umad_t *umad)
 }
 
 /* Hands the contents of umad_recv()'s buffer over as a packet. */
-static void deliver(mcsm_umad_t *umad, void *buffer, int length)
+static void deliver(struct mcsm_umad *umad, void *buffer, int length)
 {
     size_t size = length < MCSM_MAD_SIZE ? MCSM_MAD_SIZE : length;
     ib_mad_addr_t *addr = umad_get_mad_addr(buffer);
-    mcsm_packet_t *packet;
+    struct mcsm_packet *packet;
 
     if (length < 24 || is_full(umad)) {
         return;
@@ -90,7 +90,7 @@ static void deliver(mcsm_umad_t *umad, void *buffer, int length)
 }
 
 /* A packet that is too long blocks the queue until it is read. Reads and drops the packet. */
-static void drop_long(mcsm_umad_t *umad, int length)
+static void drop_long(struct mcsm_umad *umad, int length)
 {
     void *buffer = umad_alloc(1, umad_size() + length);
 
@@ -103,7 +103,7 @@ static void drop_long(mcsm_umad_t *umad, int length)
 
 static void *receive(void *arg)
 {
-    mcsm_umad_t *umad = arg;
+    struct mcsm_umad *umad = arg;
     void *buffer = umad_alloc(1, umad_size() + LONGEST);
     bool failing = false;
 
@@ -163,7 +163,7 @@ static int find_port(uint64_t guid, char *name, int *port_p, uint64_t *guid_p)
     return -ENODEV;
 }
 
-static int register_agents(mcsm_umad_t *umad)
+static int register_agents(struct mcsm_umad *umad)
 {
     for (int i = 0; i < AGENTS; i++) {
         uint32_t methods[4] = {0};
@@ -187,7 +187,7 @@ static int register_agents(mcsm_umad_t *umad)
     return 0;
 }
 
-static int open_port(mcsm_umad_t *umad, uint64_t port_guid)
+static int open_port(struct mcsm_umad *umad, uint64_t port_guid)
 {
     char name[UMAD_CA_NAME_LEN];
     int number, status;
@@ -211,9 +211,9 @@ static int open_port(mcsm_umad_t *umad, uint64_t port_guid)
     return register_agents(umad);
 }
 
-int mcsm_umad_open(uint64_t port_guid, mcsm_umad_t **umad_p)
+int mcsm_umad_open(uint64_t port_guid, struct mcsm_umad **umad_p)
 {
-    mcsm_umad_t *umad = calloc(1, sizeof(*umad));
+    struct mcsm_umad *umad = calloc(1, sizeof(*umad));
     int status;
 
     if (umad == NULL) {
@@ -239,9 +239,9 @@ int mcsm_umad_open(uint64_t port_guid, mcsm_umad_t **umad_p)
     return 0;
 }
 
-void mcsm_umad_close(mcsm_umad_t *umad)
+void mcsm_umad_close(struct mcsm_umad *umad)
 {
-    mcsm_packet_t *packet, *next;
+    struct mcsm_packet *packet, *next;
 
     if (umad == NULL) {
         return;
@@ -260,14 +260,14 @@ void mcsm_umad_close(mcsm_umad_t *umad)
     free(umad);
 }
 
-int mcsm_umad_fd(const mcsm_umad_t *umad)
+int mcsm_umad_fd(const struct mcsm_umad *umad)
 {
     return umad->fd;
 }
 
-mcsm_packet_t *mcsm_umad_take(mcsm_umad_t *umad)
+struct mcsm_packet *mcsm_umad_take(struct mcsm_umad *umad)
 {
-    mcsm_packet_t *first;
+    struct mcsm_packet *first;
     uint64_t count;
 
     if (read(umad->fd, &count, sizeof(count)) < 0 && errno != EAGAIN) {
@@ -282,10 +282,10 @@ mcsm_packet_t *mcsm_umad_take(mcsm_umad_t *umad)
     return first;
 }
 
-int mcsm_umad_send(void *arg, const mcsm_addr_t *to, const uint8_t *mad, size_t length,
+int mcsm_umad_send(void *arg, const struct mcsm_addr *to, const uint8_t *mad, size_t length,
                    unsigned timeout)
 {
-    mcsm_umad_t *umad = arg;
+    struct mcsm_umad *umad = arg;
     void *buffer = umad_alloc(1, umad_size() + length);
     int agent = 0, status;
 
@@ -303,7 +303,7 @@ int mcsm_umad_send(void *arg, const mcsm_addr_t *to, const uint8_t *mad, size_t 
     return status < 0 ? -EIO : 0;
 }
 
-void mcsm_umad_set_sm(mcsm_umad_t *umad, bool on)
+void mcsm_umad_set_sm(struct mcsm_umad *umad, bool on)
 {
     if (on && umad->issm < 0 && umad->issm_path[0] != '\0') {
         umad->issm = open(umad->issm_path, O_NONBLOCK | O_CLOEXEC);
@@ -317,7 +317,7 @@ void mcsm_umad_set_sm(mcsm_umad_t *umad, bool on)
     }
 }
 
-uint64_t mcsm_umad_port_guid(const mcsm_umad_t *umad)
+uint64_t mcsm_umad_port_guid(const struct mcsm_umad *umad)
 {
     return umad->guid;
 }

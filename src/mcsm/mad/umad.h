@@ -4,35 +4,35 @@
 
 #include "mads.h"
 
-typedef struct mcsm_umad mcsm_umad_t;
+struct mcsm_umad;
 
 /* A packet that came in. `length` bytes follow as far as `mad` goes; RMPP has been put together. */
-typedef struct mcsm_packet {
+struct mcsm_packet {
     struct mcsm_packet *next;
-    mcsm_addr_t from;
+    struct mcsm_addr from;
     bool error; /* our own packet, which timed out */
     size_t length;
     uint8_t mad[];
-} mcsm_packet_t;
+};
 
 /* Opens the port with this GUID (0: the first port) and registers as subnet manager and
  * administrator. A separate thread receives. -errno, logged. */
-int mcsm_umad_open(uint64_t port_guid, mcsm_umad_t **umad_p);
-void mcsm_umad_close(mcsm_umad_t *umad);
+int mcsm_umad_open(uint64_t port_guid, struct mcsm_umad **umad_p);
+void mcsm_umad_close(struct mcsm_umad *umad);
 
 /* Becomes readable when packets are there. */
-int mcsm_umad_fd(const mcsm_umad_t *umad);
+int mcsm_umad_fd(const struct mcsm_umad *umad);
 
 /* The packets that came since the last call, oldest first; the caller frees each. */
-mcsm_packet_t *mcsm_umad_take(mcsm_umad_t *umad);
+struct mcsm_packet *mcsm_umad_take(struct mcsm_umad *umad);
 
-/* An mcsm_send_fn, with the mcsm_umad_t as argument. */
-int mcsm_umad_send(void *umad, const mcsm_addr_t *to, const uint8_t *mad, size_t length,
+/* An mcsm_send_fn, with the struct mcsm_umad as argument. */
+int mcsm_umad_send(void *umad, const struct mcsm_addr *to, const uint8_t *mad, size_t length,
                    unsigned timeout);
 
 /* Say in our PortInfo that a subnet manager is here, as long as `on`. */
-void mcsm_umad_set_sm(mcsm_umad_t *umad, bool on);
+void mcsm_umad_set_sm(struct mcsm_umad *umad, bool on);
 
-uint64_t mcsm_umad_port_guid(const mcsm_umad_t *umad);
+uint64_t mcsm_umad_port_guid(const struct mcsm_umad *umad);
 
 #endif

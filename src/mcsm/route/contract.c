@@ -7,17 +7,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct work {
-    mcsm_graph_t *graph;
-    const mcsm_contract_t *contract;
-    mcsm_deps_t *deps;
+struct work {
+    struct mcsm_graph *graph;
+    const struct mcsm_contract *contract;
+    struct mcsm_deps *deps;
     bool *reached;  /* [entry][channel] */
     bool *feeds;    /* [exit][channel]: a packet goes from the channel to the exit */
     bool *matrix;   /* [entry][exit] */
     int16_t *gates; /* of each port of the graph: its gate, or -1 */
-} work_t;
+};
 
-static void close_work(work_t *work)
+static void close_work(struct work *work)
 {
     mcsm_deps_free(work->deps);
     free(work->reached);
@@ -26,11 +26,12 @@ static void close_work(work_t *work)
     free(work->gates);
 }
 
-static int open_work(work_t *work, const mcsm_graph_t *graph, const mcsm_contract_t *contract)
+static int open_work(struct work *work, const struct mcsm_graph *graph,
+                     const struct mcsm_contract *contract)
 {
     size_t n = contract->count, links = graph->links + 1;
 
-    *work = (work_t){.graph = (mcsm_graph_t *)graph, .contract = contract};
+    *work = (struct work){.graph = (struct mcsm_graph *)graph, .contract = contract};
     work->reached = calloc(n * links + 1, sizeof(bool));
     work->feeds = calloc(n * links + 1, sizeof(bool));
     work->matrix = calloc(n * n + 1, sizeof(bool));
@@ -46,7 +47,8 @@ static int open_work(work_t *work, const mcsm_graph_t *graph, const mcsm_contrac
     return 0;
 }
 
-static bool may_enter(const mcsm_contract_t *contract, const mcsm_gate_t *gate, unsigned lid)
+static bool may_enter(const struct mcsm_contract *contract, const struct mcsm_gate *gate,
+                      unsigned lid)
 {
     int cluster = contract->cluster[lid];
 
@@ -54,11 +56,11 @@ static bool may_enter(const mcsm_contract_t *contract, const mcsm_gate_t *gate, 
 }
 
 /* The direct successors of an entry: the channels and exits of the LIDs that may enter by it. */
-static void enter(work_t *work, size_t e)
+static void enter(struct work *work, size_t e)
 {
-    const mcsm_graph_t *graph = work->graph;
-    const mcsm_gate_t *gate = &work->contract->gates[e];
-    const mcsm_gswitch_t *sw = &graph->sw[gate->sw];
+    const struct mcsm_graph *graph = work->graph;
+    const struct mcsm_gate *gate = &work->contract->gates[e];
+    const struct mcsm_gswitch *sw = &graph->sw[gate->sw];
     bool *reached = work->reached + e * graph->links;
 
     for (size_t i = 0; i < graph->target_count; i++) {
@@ -77,13 +79,13 @@ static void enter(work_t *work, size_t e)
 }
 
 /* The channels from which packets to other clusters leave by an exit. */
-static void find_feeds(work_t *work, unsigned *stamp)
+static void find_feeds(struct work *work, unsigned *stamp)
 {
-    const mcsm_graph_t *graph = work->graph;
+    const struct mcsm_graph *graph = work->graph;
 
     memset(stamp, 0, graph->count * sizeof(*stamp));
     for (size_t i = 0; i < graph->target_count; i++) {
-        const mcsm_target_t *target = &graph->targets[i];
+        const struct mcsm_target *target = &graph->targets[i];
 
         for (int source = 0; source < graph->count && target->foreign; source++) {
             int at = source, channel = -1;
@@ -111,11 +113,11 @@ static void find_feeds(work_t *work, unsigned *stamp)
 }
 
 /* Groups on lane 0: from a joint over the whole tree, and to all other joints. */
-static int add_groups(work_t *work)
+static int add_groups(struct work *work)
 {
-    const mcsm_contract_t *contract = work->contract;
-    const mcsm_tree_t *tree = contract->tree;
-    const mcsm_graph_t *graph = work->graph;
+    const struct mcsm_contract *contract = work->contract;
+    const struct mcsm_tree *tree = contract->tree;
+    const struct mcsm_graph *graph = work->graph;
     bool *used = calloc(graph->count + 1, sizeof(*used));
 
     if (used == NULL) {
@@ -128,7 +130,7 @@ static int add_groups(work_t *work)
         int down = graph->sw[parent].first_link + tree->down[at];
 
         for (size_t g = 0; g < contract->count; g++) {
-            const mcsm_gate_t *gate = &contract->gates[g];
+            const struct mcsm_gate *gate = &contract->gates[g];
 
             if (!gate->joint || !used[at]) {
                 continue;
@@ -153,10 +155,10 @@ static int add_groups(work_t *work)
     return 0;
 }
 
-static int compute(work_t *work)
+static int compute(struct work *work)
 {
-    const mcsm_contract_t *contract = work->contract;
-    const mcsm_graph_t *graph = work->graph;
+    const struct mcsm_contract *contract = work->contract;
+    const struct mcsm_graph *graph = work->graph;
     size_t n = contract->count;
     unsigned *stamp = malloc((graph->count + 1) * sizeof(*stamp));
     int status;
@@ -195,9 +197,10 @@ static int compute(work_t *work)
     return status;
 }
 
-int mcsm_contract_matrix(const mcsm_graph_t *graph, const mcsm_contract_t *contract, bool *matrix)
+int mcsm_contract_matrix(const struct mcsm_graph *graph, const struct mcsm_contract *contract,
+                         bool *matrix)
 {
-    work_t work;
+    struct work work;
     int status = open_work(&work, graph, contract);
 
     if (status < 0) {
@@ -211,7 +214,7 @@ int mcsm_contract_matrix(const mcsm_graph_t *graph, const mcsm_contract_t *contr
     return status;
 }
 
-static bool is_kept(const work_t *work)
+static bool is_kept(const struct work *work)
 {
     size_t n = work->contract->count;
 
@@ -224,7 +227,7 @@ static bool is_kept(const work_t *work)
 }
 
 /* Whether a chain from an entry that may not lead to the exit goes over the channel. */
-static bool is_tainted(const work_t *work, int channel, size_t f)
+static bool is_tainted(const struct work *work, int channel, size_t f)
 {
     size_t n = work->contract->count;
 
@@ -237,7 +240,7 @@ static bool is_tainted(const work_t *work, int channel, size_t f)
     return false;
 }
 
-static bool is_tainted_for(const work_t *work, int channel, int neighbour)
+static bool is_tainted_for(const struct work *work, int channel, int neighbour)
 {
     for (size_t f = 0; f < work->contract->count; f++) {
         if (work->contract->gates[f].transit && work->contract->gates[f].neighbour == neighbour &&
@@ -248,7 +251,8 @@ static bool is_tainted_for(const work_t *work, int channel, int neighbour)
     return false;
 }
 
-static void clear_foreign(mcsm_graph_t *graph, const mcsm_contract_t *contract, int neighbour)
+static void clear_foreign(struct mcsm_graph *graph, const struct mcsm_contract *contract,
+                          int neighbour)
 {
     for (size_t i = 0; i < graph->target_count; i++) {
         unsigned lid = graph->targets[i].lid;
@@ -261,26 +265,26 @@ static void clear_foreign(mcsm_graph_t *graph, const mcsm_contract_t *contract, 
 
 /* ---- new routes to the exits of a neighbour ---- */
 
-typedef struct grower {
-    work_t *work;
+struct grower {
+    struct work *work;
     int neighbour;
     int *order, count; /* switches that have a route, nearest to an exit first */
     int *port;         /* of each switch: its port towards an exit; -1: none yet; 0: at an exit */
     bool *ahead;       /* for each channel: whether it follows the current channel */
-} grower_t;
+};
 
-static bool is_exit(const grower_t *grower, size_t f, int sw)
+static bool is_exit(const struct grower *grower, size_t f, int sw)
 {
-    const mcsm_gate_t *gate = &grower->work->contract->gates[f];
+    const struct mcsm_gate *gate = &grower->work->contract->gates[f];
 
     return gate->transit && gate->neighbour == grower->neighbour && gate->sw == sw;
 }
 
 /* Whether packets that come in by the entry use the routes that grow now. */
-static bool uses(const grower_t *grower, size_t e)
+static bool uses(const struct grower *grower, size_t e)
 {
-    const mcsm_contract_t *contract = grower->work->contract;
-    const mcsm_target_t *targets = grower->work->graph->targets;
+    const struct mcsm_contract *contract = grower->work->contract;
+    const struct mcsm_target *targets = grower->work->graph->targets;
 
     for (size_t i = 0; i < grower->work->graph->target_count; i++) {
         if (contract->via[targets[i].lid] == grower->neighbour &&
@@ -292,9 +296,9 @@ static bool uses(const grower_t *grower, size_t e)
 }
 
 /* Marks in grower->ahead all channels that follow the channel into `at`. */
-static void look_ahead(grower_t *grower, int at)
+static void look_ahead(struct grower *grower, int at)
 {
-    const mcsm_graph_t *graph = grower->work->graph;
+    const struct mcsm_graph *graph = grower->work->graph;
 
     memset(grower->ahead, 0, graph->links * sizeof(bool));
     if (grower->port[at] == 0) {
@@ -305,9 +309,9 @@ static void look_ahead(grower_t *grower, int at)
 }
 
 /* Whether an exit can be reached from the channels ahead, or from the switch `at` itself. */
-static bool leads_to(const grower_t *grower, size_t f, int at)
+static bool leads_to(const struct grower *grower, size_t f, int at)
 {
-    const work_t *work = grower->work;
+    const struct work *work = grower->work;
     const bool *feeds = work->feeds + f * work->graph->links;
 
     if (grower->port[at] == 0 && is_exit(grower, f, at)) {
@@ -322,9 +326,9 @@ static bool leads_to(const grower_t *grower, size_t f, int at)
 }
 
 /* Returns whether the entry leads to the channel, now or because packets of the entry use it. */
-static bool comes_from(const grower_t *grower, size_t e, int from, int channel)
+static bool comes_from(const struct grower *grower, size_t e, int from, int channel)
 {
-    const work_t *work = grower->work;
+    const struct work *work = grower->work;
 
     return work->reached[e * work->graph->links + channel] ||
            (work->contract->gates[e].sw == from && uses(grower, e));
@@ -332,10 +336,10 @@ static bool comes_from(const grower_t *grower, size_t e, int from, int channel)
 
 /* Gives the switch `from` a route over its channel into `at`, if that closes no circle and no entry
  * comes to a forbidden exit. */
-static bool extend(grower_t *grower, int from, uint8_t port, int at)
+static bool extend(struct grower *grower, int from, uint8_t port, int at)
 {
-    work_t *work = grower->work;
-    const mcsm_contract_t *contract = work->contract;
+    struct work *work = grower->work;
+    const struct mcsm_contract *contract = work->contract;
     int channel = work->graph->sw[from].first_link + port;
     size_t n = contract->count;
 
@@ -377,9 +381,9 @@ static bool extend(grower_t *grower, int from, uint8_t port, int at)
     return true;
 }
 
-static void grow(grower_t *grower)
+static void grow(struct grower *grower)
 {
-    const mcsm_graph_t *graph = grower->work->graph;
+    const struct mcsm_graph *graph = grower->work->graph;
 
     for (int i = 0; i < graph->count; i++) {
         grower->port[i] = -1;
@@ -396,7 +400,7 @@ static void grow(grower_t *grower)
         int at = grower->order[head];
 
         for (int p = 1; p <= graph->sw[at].nports; p++) {
-            const mcsm_gport_t *link = &graph->sw[at].ports[p];
+            const struct mcsm_gport *link = &graph->sw[at].ports[p];
 
             if (link->peer >= 0 && grower->port[link->peer] < 0) {
                 extend(grower, link->peer, link->peer_port, at);
@@ -407,7 +411,7 @@ static void grow(grower_t *grower)
 
 /* A gate of the switch to the neighbour, by turns for the LIDs. Only for a switch to which grow() gave
  * port 0: such a switch has a gate. */
-static uint8_t gate_of(const mcsm_contract_t *contract, int sw, int neighbour, unsigned lid)
+static uint8_t gate_of(const struct mcsm_contract *contract, int sw, int neighbour, unsigned lid)
 {
     uint8_t ports[256];
     unsigned n = 0;
@@ -421,15 +425,15 @@ static uint8_t gate_of(const mcsm_contract_t *contract, int sw, int neighbour, u
     return ports[lid % n];
 }
 
-static int route_again(work_t *work, int neighbour)
+static int route_again(struct work *work, int neighbour)
 {
-    mcsm_graph_t *graph = work->graph;
+    struct mcsm_graph *graph = work->graph;
     size_t n = graph->count + 1;
-    grower_t grower = {.work = work,
-                       .neighbour = neighbour,
-                       .order = malloc(n * sizeof(int)),
-                       .port = malloc(n * sizeof(int)),
-                       .ahead = malloc(graph->links + 1)};
+    struct grower grower = {.work = work,
+                            .neighbour = neighbour,
+                            .order = malloc(n * sizeof(int)),
+                            .port = malloc(n * sizeof(int)),
+                            .ahead = malloc(graph->links + 1)};
     int status = grower.order && grower.port && grower.ahead ? 0 : -ENOMEM;
 
     if (status == 0) {
@@ -456,16 +460,16 @@ static int route_again(work_t *work, int neighbour)
 }
 
 /* Removes routes over tainted channels. Returns how many it removed. */
-static unsigned drop_tainted(work_t *work)
+static unsigned drop_tainted(struct work *work)
 {
-    mcsm_graph_t *graph = work->graph;
+    struct mcsm_graph *graph = work->graph;
     unsigned dropped = 0;
 
     for (size_t i = 0; i < graph->target_count; i++) {
-        const mcsm_target_t *target = &graph->targets[i];
+        const struct mcsm_target *target = &graph->targets[i];
 
         for (int k = 0; k < graph->count && target->foreign; k++) {
-            mcsm_gswitch_t *sw = &graph->sw[k];
+            struct mcsm_gswitch *sw = &graph->sw[k];
             uint8_t port = sw->lft[target->lid];
 
             if (port == MCSM_DROP || port == 0 || port > sw->nports || sw->ports[port].peer < 0) {
@@ -482,14 +486,14 @@ static unsigned drop_tainted(work_t *work)
 
 /* Closes an exit if an entry of the same switch leads to the exit directly and the pair is
  * forbidden. Then the neighbour's configuration sends packets that this side forbids. */
-static unsigned close_exits(work_t *work)
+static unsigned close_exits(struct work *work)
 {
-    mcsm_graph_t *graph = work->graph;
-    const mcsm_contract_t *contract = work->contract;
+    struct mcsm_graph *graph = work->graph;
+    const struct mcsm_contract *contract = work->contract;
     unsigned closed = 0;
 
     for (size_t i = 0; i < contract->count * contract->count; i++) {
-        const mcsm_gate_t *gate = &contract->gates[i % contract->count];
+        const struct mcsm_gate *gate = &contract->gates[i % contract->count];
         uint8_t *lft = graph->sw[gate->sw].lft;
 
         if (!work->matrix[i] || contract->allowed[i]) {
@@ -505,12 +509,12 @@ static unsigned close_exits(work_t *work)
     return closed;
 }
 
-static void count_left_out(const work_t *work, mcsm_contract_result_t *result)
+static void count_left_out(const struct work *work, struct mcsm_contract_result *result)
 {
-    const mcsm_graph_t *graph = work->graph;
+    const struct mcsm_graph *graph = work->graph;
 
     for (size_t i = 0; i < graph->target_count; i++) {
-        const mcsm_target_t *target = &graph->targets[i];
+        const struct mcsm_target *target = &graph->targets[i];
 
         for (int k = 0; k < graph->count && target->foreign; k++) {
             int at = k, steps = 0;
@@ -536,10 +540,10 @@ static void count_left_out(const work_t *work, mcsm_contract_result_t *result)
     }
 }
 
-int mcsm_contract_keep(mcsm_graph_t *graph, const mcsm_contract_t *contract,
-                       mcsm_contract_result_t *result)
+int mcsm_contract_keep(struct mcsm_graph *graph, const struct mcsm_contract *contract,
+                       struct mcsm_contract_result *result)
 {
-    work_t work;
+    struct work work;
     int status = open_work(&work, graph, contract);
 
     memset(result, 0, sizeof(*result));

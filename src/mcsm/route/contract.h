@@ -14,15 +14,15 @@
 #include "mcast.h"
 
 /* A border port that is up. */
-typedef struct mcsm_gate {
+struct mcsm_gate {
     int sw;
     uint8_t port;
     uint8_t neighbour;
     bool transit, joint;
-} mcsm_gate_t;
+};
 
-typedef struct mcsm_contract {
-    const mcsm_gate_t *gates;
+struct mcsm_contract {
+    const struct mcsm_gate *gates;
     size_t count;
     const int *via;      /* of each LID: the neighbour it leaves to; -1: a LID of this cluster */
     const bool *allowed; /* [entry][exit] */
@@ -30,22 +30,23 @@ typedef struct mcsm_contract {
     const int *cluster;  /* for each LID: its cluster, as an index of `enters`; -1: the own
                           * cluster */
     size_t clusters;
-    const mcsm_tree_t *tree; /* NULL: groups have a separate lane */
-} mcsm_contract_t;
+    const struct mcsm_tree *tree; /* NULL: groups have a separate lane */
+};
 
-typedef struct mcsm_contract_result {
+struct mcsm_contract_result {
     bool broken;       /* the routes of the engine exceeded the contract and were replaced */
     unsigned left_out; /* (switch, LID) pairs that have no route because of the contract */
     int example_sw;
     uint16_t example_lid;
-} mcsm_contract_result_t;
+};
 
 /* Computes the matrix of lane 0: contract->count times contract->count. -ENOMEM. */
-int mcsm_contract_matrix(const mcsm_graph_t *graph, const mcsm_contract_t *contract, bool *matrix);
+int mcsm_contract_matrix(const struct mcsm_graph *graph, const struct mcsm_contract *contract,
+                         bool *matrix);
 
 /* Changes routes to other clusters until the matrix stays within the allowed pairs. Needs the ranks
  * of Up/Down. -ENOMEM. */
-int mcsm_contract_keep(mcsm_graph_t *graph, const mcsm_contract_t *contract,
-                       mcsm_contract_result_t *result);
+int mcsm_contract_keep(struct mcsm_graph *graph, const struct mcsm_contract *contract,
+                       struct mcsm_contract_result *result);
 
 #endif

@@ -4,12 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct edge {
+struct edge {
     int from, to;
-} edge_t;
+};
 
 struct mcsm_deps {
-    const mcsm_graph_t *graph;
+    const struct mcsm_graph *graph;
     int *peers;
     int *owners;           /* of each channel: its switch */
     uint64_t (*next)[4];   /* for each channel: the ports of the next switch that follow */
@@ -18,14 +18,14 @@ struct mcsm_deps {
     int *place;            /* of each channel: its place in the topological order */
     int *found, *slots;    /* scratch of reorder() */
     uint8_t *mark;
-    edge_t *log;
+    struct edge *log;
     size_t log_count, log_room;
     bool failed;
 };
 
-mcsm_deps_t *mcsm_deps_new(const mcsm_graph_t *graph)
+struct mcsm_deps *mcsm_deps_new(const struct mcsm_graph *graph)
 {
-    mcsm_deps_t *deps = calloc(1, sizeof(*deps));
+    struct mcsm_deps *deps = calloc(1, sizeof(*deps));
     size_t n = graph->links + 1;
 
     if (deps == NULL) {
@@ -56,7 +56,7 @@ mcsm_deps_t *mcsm_deps_new(const mcsm_graph_t *graph)
     return deps;
 }
 
-void mcsm_deps_free(mcsm_deps_t *deps)
+void mcsm_deps_free(struct mcsm_deps *deps)
 {
     if (deps == NULL) {
         return;
@@ -73,17 +73,17 @@ void mcsm_deps_free(mcsm_deps_t *deps)
     free(deps);
 }
 
-bool mcsm_deps_failed(const mcsm_deps_t *deps)
+bool mcsm_deps_failed(const struct mcsm_deps *deps)
 {
     return deps->failed;
 }
 
-static int port_of(const mcsm_deps_t *deps, int channel)
+static int port_of(const struct mcsm_deps *deps, int channel)
 {
     return channel - deps->graph->sw[deps->owners[channel]].first_link;
 }
 
-static bool has(const mcsm_deps_t *deps, int from, int to)
+static bool has(const struct mcsm_deps *deps, int from, int to)
 {
     int port = port_of(deps, to);
 
@@ -91,12 +91,12 @@ static bool has(const mcsm_deps_t *deps, int from, int to)
 }
 
 /* The port through which packets of a channel come into the switch behind it. */
-static int arrival(const mcsm_deps_t *deps, int channel)
+static int arrival(const struct mcsm_deps *deps, int channel)
 {
     return deps->graph->sw[deps->owners[channel]].ports[port_of(deps, channel)].peer_port;
 }
 
-static void set_edge(mcsm_deps_t *deps, int from, int to, bool on)
+static void set_edge(struct mcsm_deps *deps, int from, int to, bool on)
 {
     int out = port_of(deps, to), in = arrival(deps, from);
 
@@ -109,7 +109,7 @@ static void set_edge(mcsm_deps_t *deps, int from, int to, bool on)
     }
 }
 
-void mcsm_deps_note(mcsm_deps_t *deps, int from, int to)
+void mcsm_deps_note(struct mcsm_deps *deps, int from, int to)
 {
     set_edge(deps, from, to, true);
 }
@@ -128,14 +128,14 @@ static int next_bit(const uint64_t set[4], int bit)
     return MCSM_DROP;
 }
 
-static int follower(const mcsm_deps_t *deps, int channel, int port)
+static int follower(const struct mcsm_deps *deps, int channel, int port)
 {
     return deps->graph->sw[deps->peers[channel]].first_link + port;
 }
 
-static int predecessor(const mcsm_deps_t *deps, int channel, int port)
+static int predecessor(const struct mcsm_deps *deps, int channel, int port)
 {
-    const mcsm_gport_t *in = &deps->graph->sw[deps->owners[channel]].ports[port];
+    const struct mcsm_gport *in = &deps->graph->sw[deps->owners[channel]].ports[port];
 
     return deps->graph->sw[in->peer].first_link + in->peer_port;
 }
@@ -151,7 +151,7 @@ static int by_place(const void *a, const void *b, void *arg)
 
 /* Collects the channels that `start` reaches within the places low..high, forwards or backwards.
  * Returns their number, or -1 if the search meets `stop`. */
-static int collect(mcsm_deps_t *deps, int start, int stop, int low, int high, bool forwards,
+static int collect(struct mcsm_deps *deps, int start, int stop, int low, int high, bool forwards,
                    int *list)
 {
     int head = 0, tail = 0;
@@ -188,7 +188,7 @@ static int collect(mcsm_deps_t *deps, int start, int stop, int low, int high, bo
 }
 
 /* Moves the predecessors of `from` before the successors of `to`. False if `to` leads to `from`. */
-static bool reorder(mcsm_deps_t *deps, int from, int to)
+static bool reorder(struct mcsm_deps *deps, int from, int to)
 {
     int low = deps->place[to], high = deps->place[from], after, ahead, count;
     int *list = deps->found;
@@ -221,14 +221,14 @@ static bool reorder(mcsm_deps_t *deps, int from, int to)
     return true;
 }
 
-bool mcsm_deps_add(mcsm_deps_t *deps, int from, int to)
+bool mcsm_deps_add(struct mcsm_deps *deps, int from, int to)
 {
     if (has(deps, from, to)) {
         return true;
     }
     if (deps->log_count == deps->log_room) {
         size_t room = deps->log_room ? deps->log_room * 2 : 1024;
-        edge_t *more = realloc(deps->log, room * sizeof(*more));
+        struct edge *more = realloc(deps->log, room * sizeof(*more));
 
         if (more == NULL) {
             deps->failed = true;
@@ -241,19 +241,19 @@ bool mcsm_deps_add(mcsm_deps_t *deps, int from, int to)
         return false;
     }
     set_edge(deps, from, to, true);
-    deps->log[deps->log_count++] = (edge_t){from, to};
+    deps->log[deps->log_count++] = (struct edge){from, to};
     return true;
 }
 
-size_t mcsm_deps_mark(const mcsm_deps_t *deps)
+size_t mcsm_deps_mark(const struct mcsm_deps *deps)
 {
     return deps->log_count;
 }
 
-void mcsm_deps_undo(mcsm_deps_t *deps, size_t mark)
+void mcsm_deps_undo(struct mcsm_deps *deps, size_t mark)
 {
     while (deps->log_count > mark) {
-        edge_t edge = deps->log[--deps->log_count];
+        struct edge edge = deps->log[--deps->log_count];
 
         set_edge(deps, edge.from, edge.to, false);
     }
@@ -261,19 +261,19 @@ void mcsm_deps_undo(mcsm_deps_t *deps, size_t mark)
 
 /* ---- dependencies of tables ---- */
 
-typedef struct notes {
-    mcsm_deps_t *deps;
+struct notes {
+    struct mcsm_deps *deps;
     unsigned *stamp; /* for each switch: the last LID that was followed through it */
     uint8_t *columns;
     int *target; /* of each LID: its switch, or -1 */
     int lane;
-} notes_t;
+};
 
 /* Follows the packets of all sources to one LID. `column`: the LID's port in each switch. */
-static void follow(notes_t *notes, unsigned lid, const uint8_t *column)
+static void follow(struct notes *notes, unsigned lid, const uint8_t *column)
 {
-    const mcsm_deps_t *deps = notes->deps;
-    const mcsm_graph_t *graph = deps->graph;
+    const struct mcsm_deps *deps = notes->deps;
+    const struct mcsm_graph *graph = deps->graph;
 
     for (int source = 0; source < graph->count; source++) {
         int at = source, channel = -1;
@@ -298,10 +298,10 @@ static void follow(notes_t *notes, unsigned lid, const uint8_t *column)
     }
 }
 
-int mcsm_deps_note_unicast(mcsm_deps_t *deps, int lane)
+int mcsm_deps_note_unicast(struct mcsm_deps *deps, int lane)
 {
-    const mcsm_graph_t *graph = deps->graph;
-    notes_t notes = {.deps = deps, .lane = lane};
+    const struct mcsm_graph *graph = deps->graph;
+    struct notes notes = {.deps = deps, .lane = lane};
     int status = -ENOMEM;
 
     notes.stamp = calloc(graph->count + 1, sizeof(*notes.stamp));
@@ -331,9 +331,9 @@ int mcsm_deps_note_unicast(mcsm_deps_t *deps, int lane)
     return status;
 }
 
-void mcsm_deps_note_multicast(mcsm_deps_t *deps, int sw, const uint64_t ports[4])
+void mcsm_deps_note_multicast(struct mcsm_deps *deps, int sw, const uint64_t ports[4])
 {
-    const mcsm_gswitch_t *here = &deps->graph->sw[sw];
+    const struct mcsm_gswitch *here = &deps->graph->sw[sw];
 
     for (int in = next_bit(ports, 1); in <= here->nports; in = next_bit(ports, in + 1)) {
         if (here->ports[in].peer < 0) {
@@ -348,7 +348,7 @@ void mcsm_deps_note_multicast(mcsm_deps_t *deps, int sw, const uint64_t ports[4]
     }
 }
 
-void mcsm_deps_reach(const mcsm_deps_t *deps, bool *reached)
+void mcsm_deps_reach(const struct mcsm_deps *deps, bool *reached)
 {
     int *stack = deps->found, depth = 0;
 
@@ -374,15 +374,15 @@ void mcsm_deps_reach(const mcsm_deps_t *deps, bool *reached)
 
 /* ---- circles ---- */
 
-typedef struct search {
-    const mcsm_deps_t *deps;
+struct search {
+    const struct mcsm_deps *deps;
     uint8_t *colour; /* 0 new, 1 on the way, 2 done */
     int *way;        /* channels from the start to here */
     uint8_t *port;   /* of each place on the way: the next port to try */
     int depth;
-} search_t;
+};
 
-static void enter(search_t *search, int channel)
+static void enter(struct search *search, int channel)
 {
     search->colour[channel] = 1;
     search->way[search->depth] = channel;
@@ -392,9 +392,9 @@ static void enter(search_t *search, int channel)
 /*
  * Depth-first search from one channel. Returns the place on the path where a circle begins, or -1.
  */
-static int walk(search_t *search, int start)
+static int walk(struct search *search, int start)
 {
-    const mcsm_deps_t *deps = search->deps;
+    const struct mcsm_deps *deps = search->deps;
 
     search->depth = 0;
     enter(search, start);
@@ -422,10 +422,10 @@ static int walk(search_t *search, int start)
     return -1;
 }
 
-int mcsm_deps_circle(const mcsm_deps_t *deps, int *circle, int room)
+int mcsm_deps_circle(const struct mcsm_deps *deps, int *circle, int room)
 {
     int links = deps->graph->links, found = 0;
-    search_t search = {.deps = deps};
+    struct search search = {.deps = deps};
 
     search.colour = calloc(links + 1, 1);
     search.way = malloc((links + 1) * sizeof(int));
@@ -455,12 +455,12 @@ int mcsm_deps_circle(const mcsm_deps_t *deps, int *circle, int room)
     return found;
 }
 
-int mcsm_credit_loop(const mcsm_graph_t *graph, int *circle, int room)
+int mcsm_credit_loop(const struct mcsm_graph *graph, int *circle, int room)
 {
     int found = 0;
 
     for (int lane = 0; lane < graph->lanes && found == 0; lane++) {
-        mcsm_deps_t *deps = mcsm_deps_new(graph);
+        struct mcsm_deps *deps = mcsm_deps_new(graph);
 
         found = deps ? mcsm_deps_note_unicast(deps, lane) : -ENOMEM;
         if (found == 0) {

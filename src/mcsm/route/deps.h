@@ -14,34 +14,34 @@
 
 #include "graph.h"
 
-typedef struct mcsm_deps mcsm_deps_t;
+struct mcsm_deps;
 
 /* NULL without memory. The graph must outlive it. */
-mcsm_deps_t *mcsm_deps_new(const mcsm_graph_t *graph);
-void mcsm_deps_free(mcsm_deps_t *deps);
+struct mcsm_deps *mcsm_deps_new(const struct mcsm_graph *graph);
+void mcsm_deps_free(struct mcsm_deps *deps);
 
-void mcsm_deps_note(mcsm_deps_t *deps, int from, int to);
+void mcsm_deps_note(struct mcsm_deps *deps, int from, int to);
 
 /* Notes the dependencies of all packets of a lane in the tables of the graph. -ENOMEM. */
-int mcsm_deps_note_unicast(mcsm_deps_t *deps, int lane);
+int mcsm_deps_note_unicast(struct mcsm_deps *deps, int lane);
 
 /* Records that a switch copies packets from each of these ports to every other port in `ports`. */
-void mcsm_deps_note_multicast(mcsm_deps_t *deps, int sw, const uint64_t ports[4]);
+void mcsm_deps_note_multicast(struct mcsm_deps *deps, int sw, const uint64_t ports[4]);
 
 /* Returns the length of a circle, and its first `room` channels; 0: no circle. -ENOMEM. */
-int mcsm_deps_circle(const mcsm_deps_t *deps, int *circle, int room);
+int mcsm_deps_circle(const struct mcsm_deps *deps, int *circle, int room);
 
 /* Marks in reached[channel] all channels that the marked channels reach. */
-void mcsm_deps_reach(const mcsm_deps_t *deps, bool *reached);
+void mcsm_deps_reach(const struct mcsm_deps *deps, bool *reached);
 
 /* Adds a dependency. False: it would close a circle, and is not there. Not after a note. */
-bool mcsm_deps_add(mcsm_deps_t *deps, int from, int to);
+bool mcsm_deps_add(struct mcsm_deps *deps, int from, int to);
 
 /* Takes back all dependencies that were added since mcsm_deps_mark() returned `mark`. */
-size_t mcsm_deps_mark(const mcsm_deps_t *deps);
-void mcsm_deps_undo(mcsm_deps_t *deps, size_t mark);
+size_t mcsm_deps_mark(const struct mcsm_deps *deps);
+void mcsm_deps_undo(struct mcsm_deps *deps, size_t mark);
 
 /* Whether memory was short: then mcsm_deps_add() refuses everything. */
-bool mcsm_deps_failed(const mcsm_deps_t *deps);
+bool mcsm_deps_failed(const struct mcsm_deps *deps);
 
 #endif

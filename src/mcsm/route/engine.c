@@ -28,10 +28,10 @@ enum {
     TREES = 128 /* different ways to a transit switch, which LIDs of other clusters share */
 };
 
-typedef struct engine {
-    mcsm_graph_t *graph;
-    const mcsm_config_t *config;
-    mcsm_engine_t kind;
+struct engine {
+    struct mcsm_graph *graph;
+    const struct mcsm_config *config;
+    enum mcsm_engine kind;
     int *distance;
     int *order;
     int order_count;
@@ -41,20 +41,20 @@ typedef struct engine {
     uint64_t *flow;
     int *by_rank; /* Up/Down: all switches, highest first */
     int *down;    /* Up/Down: steps of a way that leads down only */
-} engine_t;
+};
 
-bool mcsm_is_up(const mcsm_graph_t *graph, int from, int to)
+bool mcsm_is_up(const struct mcsm_graph *graph, int from, int to)
 {
-    const mcsm_gswitch_t *a = &graph->sw[from], *b = &graph->sw[to];
+    const struct mcsm_gswitch *a = &graph->sw[from], *b = &graph->sw[to];
 
     return b->rank != a->rank ? b->rank < a->rank : b->guid < a->guid;
 }
 
 /* ---- candidates: MinHop ---- */
 
-static void minhop(engine_t *engine, int target)
+static void minhop(struct engine *engine, int target)
 {
-    const mcsm_graph_t *graph = engine->graph;
+    const struct mcsm_graph *graph = engine->graph;
     int n = 0;
 
     engine->order_count = mcsm_distances(graph, target, engine->distance, engine->order);
@@ -75,7 +75,7 @@ static void minhop(engine_t *engine, int target)
 
 /* ---- candidates: DOR ---- */
 
-static int dimension_of(const mcsm_config_t *config, uint8_t port)
+static int dimension_of(const struct mcsm_config *config, uint8_t port)
 {
     for (size_t i = 0; i < config->dimension_count; i++) {
         if (memchr(config->dimensions[i].ports, port, config->dimensions[i].count) != NULL) {
@@ -86,13 +86,13 @@ static int dimension_of(const mcsm_config_t *config, uint8_t port)
 }
 
 /* Keeps the candidates of the lowest dimension that lead to one switch. Parallel cables stay. */
-static void dor(engine_t *engine, int target)
+static void dor(struct engine *engine, int target)
 {
     int n = 0;
 
     minhop(engine, target);
     for (int i = 0, start = 0; i < engine->order_count; i++) {
-        const mcsm_gswitch_t *sw = &engine->graph->sw[engine->order[i]];
+        const struct mcsm_gswitch *sw = &engine->graph->sw[engine->order[i]];
         int end = engine->first[i + 1], best = -1, kept = n;
 
         for (int k = start; k < end; k++) {
@@ -117,9 +117,9 @@ static void dor(engine_t *engine, int target)
 
 /* Computes the distance to the target for switches above it, by paths of down links. Returns the
  * number of these switches; `order` has the switches. */
-static int find_down(engine_t *engine, int target)
+static int find_down(struct engine *engine, int target)
 {
-    const mcsm_graph_t *graph = engine->graph;
+    const struct mcsm_graph *graph = engine->graph;
     int head = 0, tail = 0;
 
     for (int i = 0; i < graph->count; i++) {
@@ -143,7 +143,7 @@ static int find_down(engine_t *engine, int target)
     return tail;
 }
 
-static bool updn_candidate(const engine_t *engine, int at, int peer)
+static bool updn_candidate(const struct engine *engine, int at, int peer)
 {
     if (engine->down[at] != MCSM_UNREACHED) {
         return engine->down[peer] == engine->down[at] - 1 && engine->down[peer] >= 0 &&
@@ -153,9 +153,9 @@ static bool updn_candidate(const engine_t *engine, int at, int peer)
            engine->distance[peer] == engine->distance[at] - 1;
 }
 
-static void updn(engine_t *engine, int target)
+static void updn(struct engine *engine, int target)
 {
-    const mcsm_graph_t *graph = engine->graph;
+    const struct mcsm_graph *graph = engine->graph;
     int n = 0;
 
     engine->order_count = find_down(engine, target);
@@ -197,7 +197,7 @@ static void updn(engine_t *engine, int target)
 /* ---- ranks ---- */
 
 /* The switch whose farthest switch is nearest; of several the one with most links to switches. */
-static int find_centre(mcsm_graph_t *graph, int *distance, int *queue)
+static int find_centre(struct mcsm_graph *graph, int *distance, int *queue)
 {
     int best = 0, best_far = -1, best_links = 0;
 
@@ -220,7 +220,7 @@ static int find_centre(mcsm_graph_t *graph, int *distance, int *queue)
 /* Without configured roots, the roots are the tops of a fat tree: switches without end ports that
  * are farthest from switches with end ports. In a fabric without tops, the root is the centre of
  * the fabric. */
-static int automatic_roots(mcsm_graph_t *graph, int *queue, int *scratch)
+static int automatic_roots(struct mcsm_graph *graph, int *queue, int *scratch)
 {
     int head = 0, tail = 0, top = 0, count = 0;
 
@@ -261,7 +261,7 @@ static int automatic_roots(mcsm_graph_t *graph, int *queue, int *scratch)
     return count;
 }
 
-int mcsm_rank(mcsm_graph_t *graph, const uint64_t *roots, size_t root_count)
+int mcsm_rank(struct mcsm_graph *graph, const uint64_t *roots, size_t root_count)
 {
     int *queue = calloc(graph->count + 1, sizeof(*queue));
     int *scratch = calloc(graph->count + 1, sizeof(*scratch));
@@ -309,7 +309,7 @@ int mcsm_rank(mcsm_graph_t *graph, const uint64_t *roots, size_t root_count)
     return 0;
 }
 
-static const mcsm_graph_t *sorted_graph;
+static const struct mcsm_graph *sorted_graph;
 
 static int highest_first(const void *a, const void *b)
 {
@@ -324,15 +324,15 @@ static int highest_first(const void *a, const void *b)
 /* ---- the choice ---- */
 
 /* `weight`: how many LIDs will go this way. */
-static void choose(engine_t *engine, const mcsm_target_t *target, uint64_t weight)
+static void choose(struct engine *engine, const struct mcsm_target *target, uint64_t weight)
 {
-    mcsm_graph_t *graph = engine->graph;
+    struct mcsm_graph *graph = engine->graph;
 
     engine->cost[target->sw] = 0;
     graph->sw[target->sw].lft[target->lid] = target->port;
     for (int i = 1; i < engine->order_count; i++) {
         int at = engine->order[i];
-        const mcsm_gswitch_t *sw = &graph->sw[at];
+        const struct mcsm_gswitch *sw = &graph->sw[at];
         uint64_t least = UINT64_MAX, best = UINT64_MAX;
         uint8_t port = MCSM_DROP;
 
@@ -353,7 +353,7 @@ static void choose(engine_t *engine, const mcsm_target_t *target, uint64_t weigh
     }
     engine->flow[target->sw] = 0;
     for (int i = engine->order_count - 1; i > 0; i--) {
-        const mcsm_gswitch_t *sw = &graph->sw[engine->order[i]];
+        const struct mcsm_gswitch *sw = &graph->sw[engine->order[i]];
         uint8_t port = sw->lft[target->lid];
 
         if (port == MCSM_DROP) {
@@ -366,7 +366,7 @@ static void choose(engine_t *engine, const mcsm_target_t *target, uint64_t weigh
 
 static int by_switch(const void *a, const void *b)
 {
-    const mcsm_target_t *x = a, *y = b;
+    const struct mcsm_target *x = a, *y = b;
 
     /* A switch's own LID carries little traffic. The LID comes last, and so disturbs no balance. */
     if ((x->port == 0) != (y->port == 0)) {
@@ -383,7 +383,7 @@ static int by_switch(const void *a, const void *b)
 
 /* Whether every switch that is connected with a target also has a legal way to it. With several
  * roots it may not: two of them need not be connected by a way that goes up once and down once. */
-static bool reaches_all(engine_t *engine)
+static bool reaches_all(struct engine *engine)
 {
     int last = -1;
 
@@ -403,7 +403,7 @@ static bool reaches_all(engine_t *engine)
     return true;
 }
 
-static void sort_by_rank(engine_t *engine)
+static void sort_by_rank(struct engine *engine)
 {
     for (int i = 0; i < engine->graph->count; i++) {
         engine->by_rank[i] = i;
@@ -413,9 +413,9 @@ static void sort_by_rank(engine_t *engine)
 }
 
 /* The only root: a border switch, whose packets then only go down, or else the centre. */
-static int find_root(engine_t *engine)
+static int find_root(struct engine *engine)
 {
-    const mcsm_graph_t *graph = engine->graph;
+    const struct mcsm_graph *graph = engine->graph;
     int best = -1, best_links = -1;
 
     for (int i = 0; i < graph->count; i++) {
@@ -434,9 +434,9 @@ static int find_root(engine_t *engine)
 
 /* Computes ranks. If several roots do not reach all switches, one root is used: a path up to the
  * root and down from the root always exists. */
-static int rank_for_updn(engine_t *engine)
+static int rank_for_updn(struct engine *engine)
 {
-    const mcsm_config_t *config = engine->config;
+    const struct mcsm_config *config = engine->config;
     uint64_t root;
 
     if (mcsm_rank(engine->graph, config->roots, config->root_count) < 0) {
@@ -456,7 +456,7 @@ static int rank_for_updn(engine_t *engine)
     return 0;
 }
 
-static int engine_open(engine_t *engine)
+static int engine_open(struct engine *engine)
 {
     size_t n = engine->graph->count + 1, links = engine->graph->links + 1;
 
@@ -478,7 +478,7 @@ static int engine_open(engine_t *engine)
     return rank_for_updn(engine);
 }
 
-static void engine_close(engine_t *engine)
+static void engine_close(struct engine *engine)
 {
     free(engine->distance);
     free(engine->order);
@@ -493,10 +493,10 @@ static void engine_close(engine_t *engine)
 /* Routes all targets of one switch. A transit switch may have tens of thousands of foreign LIDs
  * behind it. Only the first TREES of these LIDs get separate routes. Further LIDs use these routes
  * in turn. */
-static void route_group(engine_t *engine, const mcsm_target_t *targets, size_t count)
+static void route_group(struct engine *engine, const struct mcsm_target *targets, size_t count)
 {
     size_t chosen = targets->foreign && count > TREES ? TREES : count;
-    mcsm_graph_t *graph = engine->graph;
+    struct mcsm_graph *graph = engine->graph;
 
     for (size_t i = 0; i < chosen; i++) {
         choose(engine, &targets[i], (count - i + chosen - 1) / chosen);
@@ -511,17 +511,17 @@ static void route_group(engine_t *engine, const mcsm_target_t *targets, size_t c
     }
 }
 
-int mcsm_route(mcsm_graph_t *graph, const mcsm_config_t *config)
+int mcsm_route(struct mcsm_graph *graph, const struct mcsm_config *config)
 {
     return mcsm_route_by(graph, config, config->engine);
 }
 
-int mcsm_route_by(mcsm_graph_t *graph, const mcsm_config_t *config, mcsm_engine_t kind)
+int mcsm_route_by(struct mcsm_graph *graph, const struct mcsm_config *config, enum mcsm_engine kind)
 {
-    static void (*const list[])(engine_t *, int) = {
+    static void (*const list[])(struct engine *, int) = {
         [MCSM_ENGINE_MINHOP] = minhop, [MCSM_ENGINE_UPDN] = updn, [MCSM_ENGINE_DOR] = dor,
         [MCSM_ENGINE_LASH] = minhop,   [MCSM_ENGINE_TORUS] = dor, [MCSM_ENGINE_AUTO] = minhop};
-    engine_t engine = {.graph = graph, .config = config, .kind = kind};
+    struct engine engine = {.graph = graph, .config = config, .kind = kind};
     int status = engine_open(&engine);
 
     for (int i = 0; i < graph->count; i++) {

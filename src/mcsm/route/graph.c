@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-mcsm_graph_t *mcsm_graph_new(int count, const uint8_t *nports)
+struct mcsm_graph *mcsm_graph_new(int count, const uint8_t *nports)
 {
-    mcsm_graph_t *graph = calloc(1, sizeof(*graph));
+    struct mcsm_graph *graph = calloc(1, sizeof(*graph));
     bool good = graph != NULL;
 
     if (good) {
@@ -19,7 +19,7 @@ mcsm_graph_t *mcsm_graph_new(int count, const uint8_t *nports)
         graph->count = good ? count : 0;
     }
     for (int i = 0; good && i < count; i++) {
-        mcsm_gswitch_t *sw = &graph->sw[i];
+        struct mcsm_gswitch *sw = &graph->sw[i];
 
         sw->nports = nports[i];
         sw->first_link = graph->links;
@@ -27,7 +27,7 @@ mcsm_graph_t *mcsm_graph_new(int count, const uint8_t *nports)
         sw->ports = malloc((nports[i] + 1) * sizeof(*sw->ports));
         good = sw->ports != NULL;
         for (int p = 0; good && p <= nports[i]; p++) {
-            sw->ports[p] = (mcsm_gport_t){-1, 0};
+            sw->ports[p] = (struct mcsm_gport){-1, 0};
         }
     }
     if (good) {
@@ -41,7 +41,7 @@ mcsm_graph_t *mcsm_graph_new(int count, const uint8_t *nports)
     return graph;
 }
 
-void mcsm_graph_free(mcsm_graph_t *graph)
+void mcsm_graph_free(struct mcsm_graph *graph)
 {
     if (graph == NULL) {
         return;
@@ -56,17 +56,17 @@ void mcsm_graph_free(mcsm_graph_t *graph)
     free(graph);
 }
 
-void mcsm_graph_link(mcsm_graph_t *graph, int a, uint8_t a_port, int b, uint8_t b_port)
+void mcsm_graph_link(struct mcsm_graph *graph, int a, uint8_t a_port, int b, uint8_t b_port)
 {
-    graph->sw[a].ports[a_port] = (mcsm_gport_t){b, b_port};
-    graph->sw[b].ports[b_port] = (mcsm_gport_t){a, a_port};
+    graph->sw[a].ports[a_port] = (struct mcsm_gport){b, b_port};
+    graph->sw[b].ports[b_port] = (struct mcsm_gport){a, a_port};
 }
 
-int mcsm_graph_target(mcsm_graph_t *graph, int sw, uint8_t port, uint16_t lid, bool foreign)
+int mcsm_graph_target(struct mcsm_graph *graph, int sw, uint8_t port, uint16_t lid, bool foreign)
 {
     if (graph->target_count == graph->target_room) {
         size_t room = graph->target_room ? graph->target_room * 2 : 1024;
-        mcsm_target_t *more = realloc(graph->targets, room * sizeof(*more));
+        struct mcsm_target *more = realloc(graph->targets, room * sizeof(*more));
 
         if (more == NULL) {
             return -ENOMEM;
@@ -77,11 +77,11 @@ int mcsm_graph_target(mcsm_graph_t *graph, int sw, uint8_t port, uint16_t lid, b
     if (lid > graph->lid_top) {
         graph->lid_top = lid;
     }
-    graph->targets[graph->target_count++] = (mcsm_target_t){sw, lid, port, foreign};
+    graph->targets[graph->target_count++] = (struct mcsm_target){sw, lid, port, foreign};
     return 0;
 }
 
-int mcsm_distances(const mcsm_graph_t *graph, int from, int *distance, int *queue)
+int mcsm_distances(const struct mcsm_graph *graph, int from, int *distance, int *queue)
 {
     int head = 0, tail = 0;
 
@@ -106,7 +106,7 @@ int mcsm_distances(const mcsm_graph_t *graph, int from, int *distance, int *queu
     return tail;
 }
 
-void mcsm_columns(const mcsm_graph_t *graph, unsigned first, unsigned count, uint8_t *columns)
+void mcsm_columns(const struct mcsm_graph *graph, unsigned first, unsigned count, uint8_t *columns)
 {
     enum { TILE = 64 }; /* switches whose part of the table is in the cache at once */
     static const uint8_t none[MCSM_COLUMNS] = {[0 ... MCSM_COLUMNS - 1] = MCSM_DROP};
@@ -128,7 +128,7 @@ void mcsm_columns(const mcsm_graph_t *graph, unsigned first, unsigned count, uin
     }
 }
 
-int *mcsm_peers(const mcsm_graph_t *graph)
+int *mcsm_peers(const struct mcsm_graph *graph)
 {
     int *peers = malloc((graph->links + 1) * sizeof(*peers));
 
@@ -140,7 +140,7 @@ int *mcsm_peers(const mcsm_graph_t *graph)
     return peers;
 }
 
-int mcsm_graph_owner(const mcsm_graph_t *graph, int link)
+int mcsm_graph_owner(const struct mcsm_graph *graph, int link)
 {
     int low = 0, high = graph->count - 1;
 

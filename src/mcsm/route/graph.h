@@ -17,67 +17,68 @@ enum {
     MCSM_COLUMNS = 64 /* entries of a table that share a line of the cache */
 };
 
-typedef struct mcsm_gport {
+struct mcsm_gport {
     int peer; /* index of the switch behind; -1: none, or not a switch */
     uint8_t peer_port;
-} mcsm_gport_t;
+};
 
-typedef struct mcsm_gswitch {
+struct mcsm_gswitch {
     uint64_t guid;
-    mcsm_gport_t *ports; /* 1..nports */
-    uint8_t *lft;        /* lid_top + 1 entries; written by mcsm_route() */
-    int hosts;           /* sources of packets: end ports, and sources behind transit ports */
-    int first_link;      /* number of its port 0 among all ports of the graph */
-    int rank;            /* Up/Down: steps from the nearest root */
+    struct mcsm_gport *ports; /* 1..nports */
+    uint8_t *lft;             /* lid_top + 1 entries; written by mcsm_route() */
+    int hosts;                /* sources of packets: end ports, and sources behind transit ports */
+    int first_link;           /* number of its port 0 among all ports of the graph */
+    int rank;                 /* Up/Down: steps from the nearest root */
     uint8_t nports;
     bool border; /* packets of other clusters come in here: a root of Up/Down */
     bool bare;   /* the switch has neither hosts nor joints, so no multicast tree ends here */
-} mcsm_gswitch_t;
+};
 
-typedef struct mcsm_target {
+struct mcsm_target {
     int sw;
     uint16_t lid;
     uint8_t port;
     bool foreign;
-} mcsm_target_t;
+};
 
-typedef struct mcsm_graph {
-    mcsm_gswitch_t *sw;
+struct mcsm_graph {
+    struct mcsm_gswitch *sw;
     int count;
     unsigned lid_top;
     int links; /* ports of all switches, with port 0 */
-    mcsm_target_t *targets;
+    struct mcsm_target *targets;
     size_t target_count, target_room;
     uint64_t *load; /* of each port: how many (source, LID) pairs leave through it */
     int lanes;      /* at least 1 */
     uint8_t *lane;  /* of each pair of switches; NULL: all use lane 0 */
-} mcsm_graph_t;
+};
 
 /* `nports` of each switch; the caller owns the tables. NULL without memory. */
-mcsm_graph_t *mcsm_graph_new(int count, const uint8_t *nports);
-void mcsm_graph_free(mcsm_graph_t *graph);
+struct mcsm_graph *mcsm_graph_new(int count, const uint8_t *nports);
+void mcsm_graph_free(struct mcsm_graph *graph);
 
-void mcsm_graph_link(mcsm_graph_t *graph, int a, uint8_t a_port, int b, uint8_t b_port);
-int mcsm_graph_target(mcsm_graph_t *graph, int sw, uint8_t port, uint16_t lid, bool foreign);
+void mcsm_graph_link(struct mcsm_graph *graph, int a, uint8_t a_port, int b, uint8_t b_port);
+int mcsm_graph_target(struct mcsm_graph *graph, int sw, uint8_t port, uint16_t lid, bool foreign);
 
 /* Fill the tables of all switches by the engine of the configuration; entries of LIDs that are no
  * target, or cannot be reached, are MCSM_DROP. -ENOMEM. */
-int mcsm_route(mcsm_graph_t *graph, const mcsm_config_t *config);
-int mcsm_route_by(mcsm_graph_t *graph, const mcsm_config_t *config, mcsm_engine_t kind);
+int mcsm_route(struct mcsm_graph *graph, const struct mcsm_config *config);
+int mcsm_route_by(struct mcsm_graph *graph, const struct mcsm_config *config,
+                  enum mcsm_engine kind);
 
 /* Ranks for Up/Down: from the configured roots, or else from the switches in the centre. */
-int mcsm_rank(mcsm_graph_t *graph, const uint64_t *roots, size_t root_count);
+int mcsm_rank(struct mcsm_graph *graph, const uint64_t *roots, size_t root_count);
 
 /* Whether a link leads up: to a lower rank, among equals to a lower GUID. */
-bool mcsm_is_up(const mcsm_graph_t *graph, int from, int to);
+bool mcsm_is_up(const struct mcsm_graph *graph, int from, int to);
 
 /* Steps from one switch to all others; MCSM_UNREACHED where there is no way. `queue` gets the
  * switches in the order of their distance; returns how many. */
-int mcsm_distances(const mcsm_graph_t *graph, int from, int *distance, int *queue);
+int mcsm_distances(const struct mcsm_graph *graph, int from, int *distance, int *queue);
 
 /* Searches each lane for a circle of waiting channels (route/deps.h). Returns the length of a
  * circle, or 0. circle[] gets up to `room` channels of the circle. -ENOMEM. */
-int mcsm_credit_loop(const mcsm_graph_t *graph, int *circle, int room);
+int mcsm_credit_loop(const struct mcsm_graph *graph, int *circle, int room);
 
 /*
  * Arranges the tables of a large fabric by LID: all switches' entries of a LID are adjacent. (Table
@@ -85,20 +86,20 @@ int mcsm_credit_loop(const mcsm_graph_t *graph, int *circle, int room);
  * for LID first + k; a switch without a table drops. `columns` has room for `count` LIDs, at most
  * MCSM_COLUMNS, which are in all tables.
  */
-void mcsm_columns(const mcsm_graph_t *graph, unsigned first, unsigned count, uint8_t *columns);
+void mcsm_columns(const struct mcsm_graph *graph, unsigned first, unsigned count, uint8_t *columns);
 
 /* Returns the switch behind each port number of the graph, or -1. The caller frees the array. NULL
  * without memory. */
-int *mcsm_peers(const mcsm_graph_t *graph);
+int *mcsm_peers(const struct mcsm_graph *graph);
 
 /* The lane of packets between two switches. */
-static inline int mcsm_lane(const mcsm_graph_t *graph, int from, int to)
+static inline int mcsm_lane(const struct mcsm_graph *graph, int from, int to)
 {
     return graph->lane ? graph->lane[(size_t)from * graph->count + to] : 0;
 }
 
 /* Which switch a port number of the graph belongs to. */
-int mcsm_graph_owner(const mcsm_graph_t *graph, int link);
+int mcsm_graph_owner(const struct mcsm_graph *graph, int link);
 
 /* Spread LIDs over transit ports: the port (index into alive[]) that a neighbour's n-th LID leaves
  * through; -1 if none is alive. While its port lives, a LID keeps it. */

@@ -8,15 +8,16 @@
 
 enum { TRIES = MCSM_MAX_LANES + 1 };
 
-typedef struct lanes {
-    mcsm_graph_t *graph;
-    mcsm_deps_t *deps[TRIES];
+struct lanes {
+    struct mcsm_graph *graph;
+    struct mcsm_deps *deps[TRIES];
     int count;
     int *first; /* of each switch: its first target */
-} lanes_t;
+};
 
 /* The ports of a switch that belong to the tree. */
-static bool tree_ports(const mcsm_graph_t *graph, const mcsm_tree_t *tree, uint64_t (*ports)[4])
+static bool tree_ports(const struct mcsm_graph *graph, const struct mcsm_tree *tree,
+                       uint64_t (*ports)[4])
 {
     bool *used = calloc(graph->count + 1, sizeof(*used));
 
@@ -38,7 +39,8 @@ static bool tree_ports(const mcsm_graph_t *graph, const mcsm_tree_t *tree, uint6
     return true;
 }
 
-int mcsm_lanes_note_tree(mcsm_deps_t *deps, const mcsm_graph_t *graph, const mcsm_tree_t *tree)
+int mcsm_lanes_note_tree(struct mcsm_deps *deps, const struct mcsm_graph *graph,
+                         const struct mcsm_tree *tree)
 {
     uint64_t(*ports)[4] = calloc(graph->count + 1, sizeof(*ports));
 
@@ -54,15 +56,15 @@ int mcsm_lanes_note_tree(mcsm_deps_t *deps, const mcsm_graph_t *graph, const mcs
 }
 
 /* The same by mcsm_deps_add(): a tree alone has no circle. */
-static bool add_tree(const lanes_t *lanes, const mcsm_tree_t *tree)
+static bool add_tree(const struct lanes *lanes, const struct mcsm_tree *tree)
 {
-    const mcsm_graph_t *graph = lanes->graph;
+    const struct mcsm_graph *graph = lanes->graph;
     uint64_t(*ports)[4] = calloc(graph->count + 1, sizeof(*ports));
     bool good = ports != NULL;
 
     good = good && tree_ports(graph, tree, ports);
     for (int i = 0; i < graph->count && good; i++) {
-        const mcsm_gswitch_t *sw = &graph->sw[i];
+        const struct mcsm_gswitch *sw = &graph->sw[i];
 
         for (int in = 1; in <= sw->nports; in++) {
             for (int out = 1; out <= sw->nports && good; out++) {
@@ -81,7 +83,7 @@ static bool add_tree(const lanes_t *lanes, const mcsm_tree_t *tree)
 }
 
 /* Adds the dependencies of packets from a switch to a LID. */
-static bool add_way(const mcsm_graph_t *graph, mcsm_deps_t *deps, int from, unsigned lid)
+static bool add_way(const struct mcsm_graph *graph, struct mcsm_deps *deps, int from, unsigned lid)
 {
     int at = from, channel = -1;
 
@@ -101,9 +103,9 @@ static bool add_way(const mcsm_graph_t *graph, mcsm_deps_t *deps, int from, unsi
     return true;
 }
 
-static bool add_ways(const lanes_t *lanes, mcsm_deps_t *deps, int from, int to)
+static bool add_ways(const struct lanes *lanes, struct mcsm_deps *deps, int from, int to)
 {
-    const mcsm_graph_t *graph = lanes->graph;
+    const struct mcsm_graph *graph = lanes->graph;
 
     for (int i = lanes->first[to]; i < lanes->first[to + 1]; i++) {
         if (!add_way(graph, deps, from, graph->targets[i].lid)) {
@@ -114,10 +116,10 @@ static bool add_ways(const lanes_t *lanes, mcsm_deps_t *deps, int from, int to)
 }
 
 /* Assigns the packets between two switches to the first lane in which they close no circle. */
-static int place_pair(lanes_t *lanes, int a, int b)
+static int place_pair(struct lanes *lanes, int a, int b)
 {
     for (int lane = 0; lane < TRIES; lane++) {
-        mcsm_deps_t *deps = lanes->deps[lane];
+        struct mcsm_deps *deps = lanes->deps[lane];
         size_t mark;
 
         if (deps == NULL) {
@@ -141,12 +143,12 @@ static int place_pair(lanes_t *lanes, int a, int b)
 
 static int by_switch(const void *a, const void *b)
 {
-    const mcsm_target_t *x = a, *y = b;
+    const struct mcsm_target *x = a, *y = b;
 
     return x->sw != y->sw ? x->sw - y->sw : x->lid - y->lid;
 }
 
-static int place_all(lanes_t *lanes, uint8_t *lane)
+static int place_all(struct lanes *lanes, uint8_t *lane)
 {
     int count = lanes->graph->count;
 
@@ -163,9 +165,9 @@ static int place_all(lanes_t *lanes, uint8_t *lane)
     return lanes->count;
 }
 
-int mcsm_lanes_assign(mcsm_graph_t *graph, const mcsm_tree_t *tree)
+int mcsm_lanes_assign(struct mcsm_graph *graph, const struct mcsm_tree *tree)
 {
-    lanes_t lanes = {.graph = graph, .count = 1};
+    struct lanes lanes = {.graph = graph, .count = 1};
     uint8_t *lane = calloc((size_t)graph->count + 1, graph->count + 1);
     int result = -ENOMEM;
 

@@ -17,11 +17,11 @@ enum { MCSM_MAX_LANES = 15 };
 /* Gives all pairs of switches lanes: graph->lane and graph->lanes. `tree` may be NULL; its packets
  * use lane 0. Returns the number of lanes. MCSM_MAX_LANES + 1 means that InfiniBand has too few
  * lanes; the graph is then unchanged. -ENOMEM. */
-int mcsm_lanes_assign(mcsm_graph_t *graph, const mcsm_tree_t *tree);
+int mcsm_lanes_assign(struct mcsm_graph *graph, const struct mcsm_tree *tree);
 
 /* Notes the dependencies of all groups of a tree. -ENOMEM. */
 struct mcsm_deps;
-int mcsm_lanes_note_tree(struct mcsm_deps *deps, const mcsm_graph_t *graph,
-                         const mcsm_tree_t *tree);
+int mcsm_lanes_note_tree(struct mcsm_deps *deps, const struct mcsm_graph *graph,
+                         const struct mcsm_tree *tree);
 
 #endif

@@ -4,7 +4,7 @@
 #include <string.h>
 
 /* Finds the switch with the shortest maximum distance to other switches. */
-static int find_root(const mcsm_graph_t *graph, int *distance, int *queue)
+static int find_root(const struct mcsm_graph *graph, int *distance, int *queue)
 {
     int best = 0, best_far = -1;
 
@@ -22,13 +22,13 @@ static int find_root(const mcsm_graph_t *graph, int *distance, int *queue)
 
 /* Adds all switches to the tree that its switches can reach; if `ordered`, by down channels
  * only. */
-static void grow(const mcsm_graph_t *graph, mcsm_tree_t *tree, bool *in, bool ordered)
+static void grow(const struct mcsm_graph *graph, struct mcsm_tree *tree, bool *in, bool ordered)
 {
     for (int i = 0; i < tree->reached; i++) {
         int at = tree->order[i];
 
         for (int p = 1; p <= graph->sw[at].nports; p++) {
-            const mcsm_gport_t *port = &graph->sw[at].ports[p];
+            const struct mcsm_gport *port = &graph->sw[at].ports[p];
 
             if (port->peer < 0 || in[port->peer] ||
                 (ordered && mcsm_is_up(graph, at, port->peer))) {
@@ -44,12 +44,12 @@ static void grow(const mcsm_graph_t *graph, mcsm_tree_t *tree, bool *in, bool or
 }
 
 /* The highest switch in the order of Up/Down; if there are several, a border switch. */
-static int find_top(const mcsm_graph_t *graph)
+static int find_top(const struct mcsm_graph *graph)
 {
     int top = 0;
 
     for (int i = 1; i < graph->count; i++) {
-        const mcsm_gswitch_t *sw = &graph->sw[i], *best = &graph->sw[top];
+        const struct mcsm_gswitch *sw = &graph->sw[i], *best = &graph->sw[top];
 
         if (sw->rank != best->rank ? sw->rank < best->rank : sw->border && !best->border) {
             top = i;
@@ -58,9 +58,9 @@ static int find_top(const mcsm_graph_t *graph)
     return top;
 }
 
-mcsm_tree_t *mcsm_tree_new(const mcsm_graph_t *graph, bool ordered)
+struct mcsm_tree *mcsm_tree_new(const struct mcsm_graph *graph, bool ordered)
 {
-    mcsm_tree_t *tree = calloc(1, sizeof(*tree));
+    struct mcsm_tree *tree = calloc(1, sizeof(*tree));
     bool *in = calloc(graph->count + 1, sizeof(*in));
     int *distance = malloc((graph->count + 1) * sizeof(int));
 
@@ -97,7 +97,7 @@ mcsm_tree_t *mcsm_tree_new(const mcsm_graph_t *graph, bool ordered)
     return tree;
 }
 
-void mcsm_tree_free(mcsm_tree_t *tree)
+void mcsm_tree_free(struct mcsm_tree *tree)
 {
     if (tree == NULL) {
         return;
@@ -110,7 +110,7 @@ void mcsm_tree_free(mcsm_tree_t *tree)
     free(tree);
 }
 
-void mcsm_tree_used(const mcsm_graph_t *graph, const mcsm_tree_t *tree, bool *used)
+void mcsm_tree_used(const struct mcsm_graph *graph, const struct mcsm_tree *tree, bool *used)
 {
     for (int i = 0; i < graph->count; i++) {
         used[i] = !graph->sw[i].bare;
@@ -129,7 +129,8 @@ static void set_bit(uint64_t set[4], uint8_t bit)
 
 /* tree->needed[switch] counts the leaves at and below the switch. A switch sends packets to its
  * parent if some leaves are below the switch and some are elsewhere. */
-void mcsm_tree_cut(mcsm_tree_t *tree, const mcsm_leaf_t *leaves, size_t count, uint64_t (*ports)[4])
+void mcsm_tree_cut(struct mcsm_tree *tree, const struct mcsm_leaf *leaves, size_t count,
+                   uint64_t (*ports)[4])
 {
     int *needed = tree->needed, total = 0;
 

@@ -9,36 +9,36 @@
 
 #include "graph.h"
 
-typedef struct mcsm_tree {
+struct mcsm_tree {
     int count;
     int *order; /* switches that the root reaches, root first */
     int reached;
     int *parent;        /* of each switch; -1: root, or not reached */
     int *needed;        /* scratch of mcsm_tree_cut() */
     uint8_t *up, *down; /* the port towards the parent, and the parent's port towards it */
-} mcsm_tree_t;
+};
 
 enum { MCSM_NO_PORT = 255 }; /* a leaf that sends, and receives nothing */
 
 /* A port that a group's packets leave through: the port to a member, or a joint. */
-typedef struct mcsm_leaf {
+struct mcsm_leaf {
     int sw;
     uint8_t port;
-} mcsm_leaf_t;
+};
 
 /* A spanning tree with short ways from a switch in the centre. `ordered`: from the highest switch
  * of Up/Down, by channels that lead down as far as they reach; packets then go up and down as
  * unicast packets do. NULL without memory. */
-mcsm_tree_t *mcsm_tree_new(const mcsm_graph_t *graph, bool ordered);
-void mcsm_tree_free(mcsm_tree_t *tree);
+struct mcsm_tree *mcsm_tree_new(const struct mcsm_graph *graph, bool ordered);
+void mcsm_tree_free(struct mcsm_tree *tree);
 
 /* Marks in used[switch] whether a group may use the link from the switch to its parent: whether a
  * switch at or below it is not bare. */
-void mcsm_tree_used(const mcsm_graph_t *graph, const mcsm_tree_t *tree, bool *used);
+void mcsm_tree_used(const struct mcsm_graph *graph, const struct mcsm_tree *tree, bool *used);
 
 /* The part of the tree that connects the leaves. ports[switch] gets a set of 256 bits: the ports
  * through which the switch forwards. `ports` has room for all switches. */
-void mcsm_tree_cut(mcsm_tree_t *tree, const mcsm_leaf_t *leaves, size_t count,
+void mcsm_tree_cut(struct mcsm_tree *tree, const struct mcsm_leaf *leaves, size_t count,
                    uint64_t (*ports)[4]);
 
 /* The MLID of a group; there are `mlids` of them. */

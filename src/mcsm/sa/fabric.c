@@ -6,11 +6,11 @@
 #define MATCHES(query, record, table)                                                              \
     mcsm_matches(query, record, table, sizeof(table) / sizeof(*(table)))
 
-static const mcsm_component_t node_parts[] = {
+static const struct mcsm_component node_parts[] = {
     {0, 16},   {16, 16},  {32, 8},   {40, 8},   {48, 8},  {56, 8},   {64, 64},  {128, 64},
     {192, 64}, {256, 16}, {272, 16}, {288, 32}, {320, 8}, {328, 24}, {352, 512}};
 /* All 57 components of a PortInfoRecord. */
-static const mcsm_component_t port_parts[] = {
+static const struct mcsm_component port_parts[] = {
     {0, 16},   {16, 8},  {24, 8},  {32, 64},  {96, 64},  {160, 16}, {176, 16}, {192, 32}, {224, 16},
     {240, 16}, {256, 8}, {264, 8}, {272, 8},  {280, 8},  {288, 4},  {292, 4},  {296, 4},  {300, 4},
     {304, 2},  {306, 3}, {309, 3}, {312, 4},  {316, 4},  {320, 4},  {324, 4},  {328, 4},  {332, 4},
@@ -18,27 +18,27 @@ static const mcsm_component_t port_parts[] = {
     {381, 1},  {382, 1}, {383, 1}, {384, 16}, {400, 16}, {416, 16}, {432, 8},  {440, 3},  {443, 5},
     {448, 3},  {451, 5}, {456, 4}, {460, 4},  {464, 16}, {480, 8},  {488, 24}, {512, 16}, {528, 4},
     {532, 4},  {536, 3}, {539, 5}};
-static const mcsm_component_t switch_parts[] = {
+static const struct mcsm_component switch_parts[] = {
     {0, 16},  {16, 16}, {32, 16}, {48, 16}, {64, 16},  {80, 16},  {96, 8},  {104, 8},
     {112, 8}, {120, 5}, {125, 1}, {126, 2}, {128, 16}, {144, 16}, {160, 1}, {161, 1},
     {162, 1}, {163, 1}, {164, 1}, {165, 3}, {168, 8},  {176, 16}};
-static const mcsm_component_t sm_parts[] = {{0, 16},   {16, 16}, {32, 64}, {96, 64},
-                                            {160, 32}, {192, 4}, {196, 4}};
-static const mcsm_component_t sl2vl_parts[] = {{0, 16}, {16, 8}, {24, 8}};
-static const mcsm_component_t vlarb_parts[] = {{0, 16}, {16, 8}, {24, 8}};
-static const mcsm_component_t lft_parts[] = {{0, 16}, {16, 16}, {32, 32}, {64, 512}};
-static const mcsm_component_t mft_parts[] = {{0, 16}, {16, 4},  {20, 3},
-                                             {23, 9}, {32, 32}, {64, 512}};
-static const mcsm_component_t link_parts[] = {{0, 16}, {16, 8}, {24, 8}, {32, 16}};
-static const mcsm_component_t guid_parts[] = {{0, 16}, {16, 8}, {24, 8}, {32, 32}, {64, 64}};
-static const mcsm_component_t pkey_parts[] = {{0, 16}, {16, 16}, {32, 8}, {40, 24}, {64, 512}};
+static const struct mcsm_component sm_parts[] = {{0, 16},   {16, 16}, {32, 64}, {96, 64},
+                                                 {160, 32}, {192, 4}, {196, 4}};
+static const struct mcsm_component sl2vl_parts[] = {{0, 16}, {16, 8}, {24, 8}};
+static const struct mcsm_component vlarb_parts[] = {{0, 16}, {16, 8}, {24, 8}};
+static const struct mcsm_component lft_parts[] = {{0, 16}, {16, 16}, {32, 32}, {64, 512}};
+static const struct mcsm_component mft_parts[] = {{0, 16}, {16, 4},  {20, 3},
+                                                  {23, 9}, {32, 32}, {64, 512}};
+static const struct mcsm_component link_parts[] = {{0, 16}, {16, 8}, {24, 8}, {32, 16}};
+static const struct mcsm_component guid_parts[] = {{0, 16}, {16, 8}, {24, 8}, {32, 32}, {64, 64}};
+static const struct mcsm_component pkey_parts[] = {{0, 16}, {16, 16}, {32, 8}, {40, 24}, {64, 512}};
 
-static uint16_t lid_of(const mcsm_port_t *port)
+static uint16_t lid_of(const struct mcsm_port *port)
 {
     return port->node->sw ? port->node->ports[0].lid : port->lid;
 }
 
-static void add_node(mcsm_query_t *query, const mcsm_port_t *port)
+static void add_node(struct mcsm_query *query, const struct mcsm_port *port)
 {
     uint8_t record[108] = {0};
 
@@ -55,7 +55,7 @@ static void add_node(mcsm_query_t *query, const mcsm_port_t *port)
     }
 }
 
-static void add_port(mcsm_query_t *query, const mcsm_port_t *port)
+static void add_port(struct mcsm_query *query, const struct mcsm_port *port)
 {
     bool subset = mcsm_asks(query, 7) && mcsm_get32(query->mad, MCSM_MAD_MOD) >> 31;
     uint8_t record[68] = {0};
@@ -83,7 +83,7 @@ static void add_port(mcsm_query_t *query, const mcsm_port_t *port)
     }
 }
 
-static void add_switch(mcsm_query_t *query, const mcsm_port_t *port)
+static void add_switch(struct mcsm_query *query, const struct mcsm_port *port)
 {
     uint8_t record[24] = {0};
 
@@ -97,9 +97,9 @@ static void add_switch(mcsm_query_t *query, const mcsm_port_t *port)
     }
 }
 
-static void add_lft(mcsm_query_t *query, const mcsm_port_t *port)
+static void add_lft(struct mcsm_query *query, const struct mcsm_port *port)
 {
-    const mcsm_node_t *node = port->node;
+    const struct mcsm_node *node = port->node;
     uint8_t record[72] = {0};
 
     if (!node->sw || port->num != 0 || port->lid == 0 || node->lft == NULL) {
@@ -115,9 +115,9 @@ static void add_lft(mcsm_query_t *query, const mcsm_port_t *port)
     }
 }
 
-static void add_mft(mcsm_query_t *query, const mcsm_port_t *port)
+static void add_mft(struct mcsm_query *query, const struct mcsm_port *port)
 {
-    const mcsm_node_t *node = port->node;
+    const struct mcsm_node *node = port->node;
     unsigned mlids = query->sa->sm->config->mlids;
     uint8_t record[72] = {0};
 
@@ -138,7 +138,7 @@ static void add_mft(mcsm_query_t *query, const mcsm_port_t *port)
     }
 }
 
-static void add_link(mcsm_query_t *query, const mcsm_port_t *port)
+static void add_link(struct mcsm_query *query, const struct mcsm_port *port)
 {
     uint8_t record[8] = {0};
 
@@ -154,7 +154,7 @@ static void add_link(mcsm_query_t *query, const mcsm_port_t *port)
     }
 }
 
-static void add_guids(mcsm_query_t *query, const mcsm_port_t *port)
+static void add_guids(struct mcsm_query *query, const struct mcsm_port *port)
 {
     uint8_t record[72] = {0};
 
@@ -168,7 +168,7 @@ static void add_guids(mcsm_query_t *query, const mcsm_port_t *port)
     }
 }
 
-static void add_pkeys(mcsm_query_t *query, const mcsm_port_t *port)
+static void add_pkeys(struct mcsm_query *query, const struct mcsm_port *port)
 {
     uint8_t record[72] = {0};
 
@@ -189,9 +189,9 @@ static void add_pkeys(mcsm_query_t *query, const mcsm_port_t *port)
 }
 
 /* Tables of lanes are known where the configuration sets them. */
-static void add_sl2vl(mcsm_query_t *query, const mcsm_port_t *port)
+static void add_sl2vl(struct mcsm_query *query, const struct mcsm_port *port)
 {
-    const mcsm_config_t *config = query->sa->sm->config;
+    const struct mcsm_config *config = query->sa->sm->config;
     int inputs = port->node->sw ? port->node->nports : 0;
     uint8_t record[16] = {0};
 
@@ -211,9 +211,9 @@ static void add_sl2vl(mcsm_query_t *query, const mcsm_port_t *port)
     }
 }
 
-static void add_vlarb(mcsm_query_t *query, const mcsm_port_t *port)
+static void add_vlarb(struct mcsm_query *query, const struct mcsm_port *port)
 {
-    const mcsm_config_t *config = query->sa->sm->config;
+    const struct mcsm_config *config = query->sa->sm->config;
     uint8_t record[72] = {0};
 
     if (port->num == 0 || !port->known || lid_of(port) == 0 || !config->set_vlarb) {
@@ -230,9 +230,9 @@ static void add_vlarb(mcsm_query_t *query, const mcsm_port_t *port)
     }
 }
 
-static void add_managers(mcsm_query_t *query)
+static void add_managers(struct mcsm_query *query)
 {
-    const mcsm_sm_t *sm = query->sa->sm;
+    const struct mcsm_sm *sm = query->sa->sm;
     uint8_t record[28] = {0}, info[64];
 
     mcsm_election_info(sm, info);
@@ -242,7 +242,7 @@ static void add_managers(mcsm_query_t *query)
     if (MATCHES(query, record, sm_parts)) {
         mcsm_answer_add(query, record);
     }
-    for (const mcsm_rival_t *other = sm->election.peers; other != NULL; other = other->next) {
+    for (const struct mcsm_rival *other = sm->election.peers; other != NULL; other = other->next) {
         memset(record, 0, sizeof(record));
         mcsm_put16(record, 0, mcsm_lids_find(sm->lids, other->guid));
         mcsm_put64(record, 4 + MCSM_SMI_GUID, other->guid);
@@ -254,17 +254,17 @@ static void add_managers(mcsm_query_t *query)
     }
 }
 
-void mcsm_sa_fabric(mcsm_query_t *query)
+void mcsm_sa_fabric(struct mcsm_query *query)
 {
     static const struct {
         uint16_t attr;
-        void (*add)(mcsm_query_t *, const mcsm_port_t *);
+        void (*add)(struct mcsm_query *, const struct mcsm_port *);
     } adders[] = {{MCSM_SA_NODE, add_node},       {MCSM_SA_PORT, add_port},
                   {MCSM_SA_SWITCH, add_switch},   {MCSM_SA_LFT, add_lft},
                   {MCSM_SA_MFT, add_mft},         {MCSM_SA_LINK, add_link},
                   {MCSM_SA_GUID_INFO, add_guids}, {MCSM_SA_PKEY, add_pkeys},
                   {MCSM_SA_SL2VL, add_sl2vl},     {MCSM_SA_VLARB, add_vlarb}};
-    mcsm_node_t *node, *next;
+    struct mcsm_node *node, *next;
 
     if (query->method != MCSM_GET && query->method != MCSM_GET_TABLE) {
         query->status = MCSM_SA_BAD_METHOD_ATTR;

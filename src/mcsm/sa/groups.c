@@ -33,7 +33,7 @@ enum {
 };
 
 /* MTU, rate and life are compared by has_values(). */
-static const mcsm_component_t parts[] = {
+static const struct mcsm_component parts[] = {
     {0, 128}, {128, 128}, {256, 32}, {288, 16}, {304, 0},  {306, 0}, {312, 8}, {320, 16}, {336, 0},
     {338, 0}, {344, 0},   {346, 0},  {352, 4},  {356, 20}, {376, 8}, {384, 4}, {388, 0},  {392, 1}};
 
@@ -41,23 +41,23 @@ static const mcsm_component_t parts[] = {
 static const uint64_t creation =
     1u << BIT_QKEY | 1u << BIT_PKEY | 1u << BIT_SL | 1u << BIT_STATE | 1u << BIT_PORT_GID;
 
-static mcsm_group_t *find(const mcsm_sa_t *sa, const uint8_t *mgid)
+static struct mcsm_group *find(const struct mcsm_sa *sa, const uint8_t *mgid)
 {
-    mcsm_group_t *group;
+    struct mcsm_group *group;
 
     HASH_FIND(hh, sa->groups, mgid, 16, group);
     return group;
 }
 
 /* Where the pointer to the first group of an MLID is. */
-static mcsm_group_t **alike(const mcsm_sa_t *sa, uint16_t mlid)
+static struct mcsm_group **alike(const struct mcsm_sa *sa, uint16_t mlid)
 {
     return &sa->by_mlid[mlid - MCSM_MLID_MIN];
 }
 
-static mcsm_group_t *add_group(mcsm_sa_t *sa, const uint8_t *record)
+static struct mcsm_group *add_group(struct mcsm_sa *sa, const uint8_t *record)
 {
-    mcsm_group_t *group, **first;
+    struct mcsm_group *group, **first;
 
     if (HASH_COUNT(sa->groups) >= MCSM_MAX_GROUPS) {
         return NULL;
@@ -80,7 +80,8 @@ static mcsm_group_t *add_group(mcsm_sa_t *sa, const uint8_t *record)
     return group;
 }
 
-static void send_group(mcsm_sa_t *sa, struct mcsm_standby *to, const mcsm_group_t *group, bool gone)
+static void send_group(struct mcsm_sa *sa, struct mcsm_standby *to, const struct mcsm_group *group,
+                       bool gone)
 {
     uint8_t payload[MCSM_STATE_PAYLOAD] = {0};
 
@@ -88,8 +89,8 @@ static void send_group(mcsm_sa_t *sa, struct mcsm_standby *to, const mcsm_group_
     mcsm_standbys_send(sa, to, MCSM_STATE_GROUP, gone, payload);
 }
 
-static void send_member(mcsm_sa_t *sa, struct mcsm_standby *to, const mcsm_group_t *group,
-                        const mcsm_member_t *member, bool gone)
+static void send_member(struct mcsm_sa *sa, struct mcsm_standby *to, const struct mcsm_group *group,
+                        const struct mcsm_member *member, bool gone)
 {
     uint8_t payload[MCSM_STATE_PAYLOAD] = {0};
 
@@ -101,9 +102,9 @@ static void send_member(mcsm_sa_t *sa, struct mcsm_standby *to, const mcsm_group
     mcsm_standbys_send(sa, to, MCSM_STATE_MEMBER, gone, payload);
 }
 
-static void remove_group(mcsm_sa_t *sa, mcsm_group_t *group)
+static void remove_group(struct mcsm_sa *sa, struct mcsm_group *group)
 {
-    mcsm_group_t **at = alike(sa, group->mlid);
+    struct mcsm_group **at = alike(sa, group->mlid);
 
     send_group(sa, NULL, group, true);
     while (*at != group) {
@@ -112,7 +113,7 @@ static void remove_group(mcsm_sa_t *sa, mcsm_group_t *group)
     *at = group->next_alike;
     HASH_DEL(sa->groups, group);
     while (group->members != NULL) {
-        mcsm_member_t *member = group->members;
+        struct mcsm_member *member = group->members;
 
         group->members = member->next;
         sa->stats.members--;
@@ -122,9 +123,9 @@ static void remove_group(mcsm_sa_t *sa, mcsm_group_t *group)
     sa->stats.groups = HASH_COUNT(sa->groups);
 }
 
-void mcsm_groups_free(mcsm_sa_t *sa)
+void mcsm_groups_free(struct mcsm_sa *sa)
 {
-    mcsm_group_t *group, *next;
+    struct mcsm_group *group, *next;
 
     HASH_ITER(hh, sa->groups, group, next) {
         remove_group(sa, group);
@@ -133,10 +134,10 @@ void mcsm_groups_free(mcsm_sa_t *sa)
 }
 
 /* IPoIB's broadcast group of a partition (RFC 4391, section 4): ff12:401b:PKEY::ffff:ffff. */
-static void add_broadcast(mcsm_sa_t *sa, const mcsm_partition_t *partition)
+static void add_broadcast(struct mcsm_sa *sa, const struct mcsm_partition *partition)
 {
     uint8_t record[MC_SIZE] = {0xff, 0x12, 0x40, 0x1b};
-    mcsm_group_t *group;
+    struct mcsm_group *group;
 
     mcsm_put16(record, 4, partition->pkey | 0x8000);
     mcsm_put32(record, 12, 0xffffffff);
@@ -155,7 +156,7 @@ static void add_broadcast(mcsm_sa_t *sa, const mcsm_partition_t *partition)
     }
 }
 
-static void add_permanent(mcsm_sa_t *sa)
+static void add_permanent(struct mcsm_sa *sa)
 {
     for (size_t i = 0; i < sa->sm->config->partition_count; i++) {
         if (sa->sm->config->partitions[i].ipoib) {
@@ -164,7 +165,7 @@ static void add_permanent(mcsm_sa_t *sa)
     }
 }
 
-int mcsm_groups_start(mcsm_sa_t *sa)
+int mcsm_groups_start(struct mcsm_sa *sa)
 {
     sa->by_mlid = calloc(sa->sm->config->mlids, sizeof(*sa->by_mlid));
     if (sa->by_mlid == NULL) {
@@ -174,9 +175,9 @@ int mcsm_groups_start(mcsm_sa_t *sa)
     return 0;
 }
 
-void mcsm_groups_clear(mcsm_sa_t *sa)
+void mcsm_groups_clear(struct mcsm_sa *sa)
 {
-    mcsm_group_t *group, *next;
+    struct mcsm_group *group, *next;
 
     HASH_ITER(hh, sa->groups, group, next) {
         remove_group(sa, group);
@@ -184,11 +185,11 @@ void mcsm_groups_clear(mcsm_sa_t *sa)
     add_permanent(sa);
 }
 
-void mcsm_sa_members(mcsm_sa_t *sa, uint16_t mlid, void (*leaf)(void *, uint64_t, bool),
+void mcsm_sa_members(struct mcsm_sa *sa, uint16_t mlid, void (*leaf)(void *, uint64_t, bool),
                      void *leaf_arg)
 {
-    for (mcsm_group_t *group = *alike(sa, mlid); group != NULL; group = group->next_alike) {
-        for (mcsm_member_t *member = group->members; member != NULL; member = member->next) {
+    for (struct mcsm_group *group = *alike(sa, mlid); group != NULL; group = group->next_alike) {
+        for (struct mcsm_member *member = group->members; member != NULL; member = member->next) {
             leaf(leaf_arg, member->port_guid, member->state & (MCSM_FULL_MEMBER | MCSM_NON_MEMBER));
         }
     }
@@ -196,9 +197,9 @@ void mcsm_sa_members(mcsm_sa_t *sa, uint16_t mlid, void (*leaf)(void *, uint64_t
 
 /* ---- joining ---- */
 
-static mcsm_member_t **find_member(mcsm_group_t *group, uint64_t port_guid)
+static struct mcsm_member **find_member(struct mcsm_group *group, uint64_t port_guid)
 {
-    mcsm_member_t **at = &group->members;
+    struct mcsm_member **at = &group->members;
 
     while (*at != NULL && (*at)->port_guid != port_guid) {
         at = &(*at)->next;
@@ -207,8 +208,8 @@ static mcsm_member_t **find_member(mcsm_group_t *group, uint64_t port_guid)
 }
 
 /* Groups use the service level of their separate lane, if configured. */
-static void fill(const mcsm_config_t *config, const mcsm_group_t *group,
-                 const mcsm_member_t *member, uint8_t *record)
+static void fill(const struct mcsm_config *config, const struct mcsm_group *group,
+                 const struct mcsm_member *member, uint8_t *record)
 {
     memcpy(record, group->record, MC_SIZE);
     if (config->multicast_sl > 0) {
@@ -230,7 +231,7 @@ static bool is_valid_mgid(const uint8_t *mgid)
 }
 
 /* A request for any MGID gets one that is not in use: ff12:a01b with our GUID and a number. */
-static void choose_mgid(mcsm_sa_t *sa, uint8_t *mgid)
+static void choose_mgid(struct mcsm_sa *sa, uint8_t *mgid)
 {
     for (uint32_t n = 0; n <= MCSM_MAX_GROUPS; n++) {
         memset(mgid, 0, 16);
@@ -244,7 +245,7 @@ static void choose_mgid(mcsm_sa_t *sa, uint8_t *mgid)
 }
 
 /* Selects the MTU, rate or life of a new group: `best` or the client's value. */
-static bool choose(const mcsm_query_t *query, int bit, unsigned at, mcsm_scale_t scale,
+static bool choose(const struct mcsm_query *query, int bit, unsigned at, enum mcsm_scale scale,
                    uint8_t best, uint8_t *record)
 {
     uint8_t chosen = best;
@@ -257,11 +258,12 @@ static bool choose(const mcsm_query_t *query, int bit, unsigned at, mcsm_scale_t
     return true;
 }
 
-static mcsm_group_t *create(mcsm_query_t *query, const uint8_t *wanted, const mcsm_port_t *port)
+static struct mcsm_group *create(struct mcsm_query *query, const uint8_t *wanted,
+                                 const struct mcsm_port *port)
 {
     static const uint8_t any[16];
     uint8_t record[MC_SIZE];
-    mcsm_group_t *group;
+    struct mcsm_group *group;
 
     if ((query->mask & creation) != creation ||
         !(query->data[MC_SCOPE_STATE] & (MCSM_FULL_MEMBER | MCSM_SEND_ONLY_FULL))) {
@@ -295,8 +297,8 @@ static mcsm_group_t *create(mcsm_query_t *query, const uint8_t *wanted, const mc
 }
 
 /* Whether a group has the MTU, rate or life that the client selects. */
-static bool has_value(const mcsm_query_t *query, int bit, unsigned at, mcsm_scale_t scale,
-                      const mcsm_group_t *group)
+static bool has_value(const struct mcsm_query *query, int bit, unsigned at, enum mcsm_scale scale,
+                      const struct mcsm_group *group)
 {
     uint8_t has = group->record[at] & 0x3f, chosen;
 
@@ -306,7 +308,7 @@ static bool has_value(const mcsm_query_t *query, int bit, unsigned at, mcsm_scal
     return mcsm_select(scale, query->data[at], has, &chosen) && chosen == has;
 }
 
-static bool has_values(const mcsm_query_t *query, const mcsm_group_t *group)
+static bool has_values(const struct mcsm_query *query, const struct mcsm_group *group)
 {
     return has_value(query, BIT_MTU_SELECTOR, MC_MTU, MCSM_SCALE_MTU, group) &&
            has_value(query, BIT_RATE_SELECTOR, MC_RATE, MCSM_SCALE_RATE, group) &&
@@ -314,11 +316,12 @@ static bool has_values(const mcsm_query_t *query, const mcsm_group_t *group)
 }
 
 /* Whether the group matches the client's request, and the port can receive the group's packets. */
-static bool fits(const mcsm_query_t *query, const mcsm_port_t *port, const mcsm_group_t *group)
+static bool fits(const struct mcsm_query *query, const struct mcsm_port *port,
+                 const struct mcsm_group *group)
 {
     static const uint64_t checked = 1u << BIT_QKEY | 1u << BIT_TCLASS | 1u << BIT_PKEY |
                                     1u << BIT_SL | 1u << BIT_FLOW | 1u << BIT_HOP;
-    mcsm_query_t equal = *query;
+    struct mcsm_query equal = *query;
     uint8_t rate = group->record[MC_RATE] & 0x3f;
 
     equal.mask &= checked;
@@ -335,7 +338,7 @@ static bool fits(const mcsm_query_t *query, const mcsm_port_t *port, const mcsm_
  * The port that joins or leaves. It must be the client's port, because a client may not act for
  * another port.
  */
-static const mcsm_port_t *joining_port(mcsm_query_t *query)
+static const struct mcsm_port *joining_port(struct mcsm_query *query)
 {
     uint64_t guid = mcsm_get64(query->data, MC_PORT_GID + 8);
 
@@ -351,12 +354,12 @@ static const mcsm_port_t *joining_port(mcsm_query_t *query)
     return query->client;
 }
 
-static void join(mcsm_query_t *query)
+static void join(struct mcsm_query *query)
 {
-    const mcsm_port_t *port = joining_port(query);
+    const struct mcsm_port *port = joining_port(query);
     uint8_t state = query->data[MC_SCOPE_STATE] & MCSM_JOIN_STATES, record[MC_SIZE];
-    mcsm_group_t *group;
-    mcsm_member_t **at;
+    struct mcsm_group *group;
+    struct mcsm_member **at;
 
     if (port == NULL) {
         return;
@@ -397,11 +400,11 @@ static void join(mcsm_query_t *query)
     mcsm_answer_add(query, record);
 }
 
-static void drop_if_empty(mcsm_sa_t *sa, mcsm_group_t *group)
+static void drop_if_empty(struct mcsm_sa *sa, struct mcsm_group *group)
 {
     uint8_t mgid[16];
 
-    for (const mcsm_member_t *member = group->members; member != NULL; member = member->next) {
+    for (const struct mcsm_member *member = group->members; member != NULL; member = member->next) {
         if (member->state & (MCSM_FULL_MEMBER | MCSM_SEND_ONLY_FULL)) {
             return;
         }
@@ -415,11 +418,11 @@ static void drop_if_empty(mcsm_sa_t *sa, mcsm_group_t *group)
     mcsm_sa_gid_notice(sa, 67, mgid);
 }
 
-static void leave(mcsm_query_t *query)
+static void leave(struct mcsm_query *query)
 {
-    const mcsm_port_t *port = joining_port(query);
-    mcsm_group_t *group = find(query->sa, query->data);
-    mcsm_member_t **at, *member;
+    const struct mcsm_port *port = joining_port(query);
+    struct mcsm_group *group = find(query->sa, query->data);
+    struct mcsm_member **at, *member;
     uint8_t record[MC_SIZE];
 
     if (port == NULL) {
@@ -446,9 +449,9 @@ static void leave(mcsm_query_t *query)
 }
 
 /* Ends the membership that *at points to. */
-static void end_member(mcsm_sa_t *sa, mcsm_group_t *group, mcsm_member_t **at)
+static void end_member(struct mcsm_sa *sa, struct mcsm_group *group, struct mcsm_member **at)
 {
-    mcsm_member_t *member = *at;
+    struct mcsm_member *member = *at;
 
     send_member(sa, NULL, group, member, true);
     *at = member->next;
@@ -457,12 +460,12 @@ static void end_member(mcsm_sa_t *sa, mcsm_group_t *group, mcsm_member_t **at)
     mcsm_sm_multicast(sa->sm);
 }
 
-void mcsm_groups_drop(mcsm_sa_t *sa, uint64_t port_guid)
+void mcsm_groups_drop(struct mcsm_sa *sa, uint64_t port_guid)
 {
-    mcsm_group_t *group, *next;
+    struct mcsm_group *group, *next;
 
     HASH_ITER(hh, sa->groups, group, next) {
-        mcsm_member_t **at = find_member(group, port_guid);
+        struct mcsm_member **at = find_member(group, port_guid);
 
         if (*at != NULL) {
             end_member(sa, group, at);
@@ -471,12 +474,12 @@ void mcsm_groups_drop(mcsm_sa_t *sa, uint64_t port_guid)
     }
 }
 
-void mcsm_groups_prune(mcsm_sa_t *sa)
+void mcsm_groups_prune(struct mcsm_sa *sa)
 {
-    mcsm_group_t *group, *next;
+    struct mcsm_group *group, *next;
 
     HASH_ITER(hh, sa->groups, group, next) {
-        mcsm_member_t **at = &group->members;
+        struct mcsm_member **at = &group->members;
 
         while (*at != NULL) {
             if (mcsm_fabric_find_port(sa->sm->fabric, (*at)->port_guid) == NULL) {
@@ -491,19 +494,20 @@ void mcsm_groups_prune(mcsm_sa_t *sa)
 
 /* ---- records of standby managers ---- */
 
-void mcsm_groups_send(mcsm_sa_t *sa, struct mcsm_standby *to)
+void mcsm_groups_send(struct mcsm_sa *sa, struct mcsm_standby *to)
 {
-    for (const mcsm_group_t *group = sa->groups; group != NULL; group = group->hh.next) {
+    for (const struct mcsm_group *group = sa->groups; group != NULL; group = group->hh.next) {
         send_group(sa, to, group, false);
-        for (const mcsm_member_t *member = group->members; member != NULL; member = member->next) {
+        for (const struct mcsm_member *member = group->members; member != NULL;
+             member = member->next) {
             send_member(sa, to, group, member, false);
         }
     }
 }
 
-void mcsm_group_take(mcsm_sa_t *sa, bool gone, const uint8_t *payload)
+void mcsm_group_take(struct mcsm_sa *sa, bool gone, const uint8_t *payload)
 {
-    mcsm_group_t *group = find(sa, payload);
+    struct mcsm_group *group = find(sa, payload);
 
     if (gone && group != NULL && !group->permanent) {
         remove_group(sa, group);
@@ -512,11 +516,11 @@ void mcsm_group_take(mcsm_sa_t *sa, bool gone, const uint8_t *payload)
     }
 }
 
-void mcsm_member_take(mcsm_sa_t *sa, bool gone, const uint8_t *payload)
+void mcsm_member_take(struct mcsm_sa *sa, bool gone, const uint8_t *payload)
 {
-    mcsm_group_t *group = find(sa, payload);
-    mcsm_member_t **at = group != NULL ? find_member(group, mcsm_get64(payload, 16)) : NULL;
-    mcsm_member_t *member = at != NULL ? *at : NULL;
+    struct mcsm_group *group = find(sa, payload);
+    struct mcsm_member **at = group != NULL ? find_member(group, mcsm_get64(payload, 16)) : NULL;
+    struct mcsm_member *member = at != NULL ? *at : NULL;
 
     if (group == NULL) {
         return;
@@ -539,15 +543,15 @@ void mcsm_member_take(mcsm_sa_t *sa, bool gone, const uint8_t *payload)
 /* ---- asking ---- */
 
 /* Get and GetTable: groups, and with the right SM_Key their members. */
-static void list(mcsm_query_t *query)
+static void list(struct mcsm_query *query)
 {
-    const mcsm_config_t *config = query->sa->sm->config;
+    const struct mcsm_config *config = query->sa->sm->config;
     bool trusted = mcsm_get64(query->mad, MCSM_SA_SM_KEY) == config->sm_key && config->sm_key != 0;
-    mcsm_group_t *group, *next;
+    struct mcsm_group *group, *next;
     uint8_t record[MC_SIZE];
 
     HASH_ITER(hh, query->sa->groups, group, next) {
-        mcsm_member_t *member = trusted ? group->members : NULL;
+        struct mcsm_member *member = trusted ? group->members : NULL;
 
         do {
             fill(config, group, member, record);
@@ -561,7 +565,7 @@ static void list(mcsm_query_t *query)
     }
 }
 
-void mcsm_sa_mc_member(mcsm_query_t *query)
+void mcsm_sa_mc_member(struct mcsm_query *query)
 {
     switch (query->method) {
     case MCSM_SET:

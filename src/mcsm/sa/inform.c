@@ -20,12 +20,12 @@ enum {
 };
 
 /* InformInfoRecord. */
-static const mcsm_component_t parts[] = {
+static const struct mcsm_component parts[] = {
     {0, 128}, {128, 16}, {144, 48}, {192, 128}, {320, 16}, {336, 16}, {352, 16}, {368, 8},
     {376, 8}, {384, 16}, {400, 16}, {416, 24},  {440, 3},  {443, 5},  {448, 8},  {456, 24}};
 
-static void send_record(mcsm_sa_t *sa, struct mcsm_standby *to,
-                        const mcsm_subscription_t *subscription, bool gone)
+static void send_record(struct mcsm_sa *sa, struct mcsm_standby *to,
+                        const struct mcsm_subscription *subscription, bool gone)
 {
     uint8_t payload[MCSM_STATE_PAYLOAD] = {0};
 
@@ -39,9 +39,9 @@ static void send_record(mcsm_sa_t *sa, struct mcsm_standby *to,
 }
 
 /* Ends the subscription that *at points to. */
-static void forget(mcsm_sa_t *sa, mcsm_subscription_t **at)
+static void forget(struct mcsm_sa *sa, struct mcsm_subscription **at)
 {
-    mcsm_subscription_t *subscription = *at;
+    struct mcsm_subscription *subscription = *at;
 
     send_record(sa, NULL, subscription, true);
     *at = subscription->next;
@@ -51,7 +51,7 @@ static void forget(mcsm_sa_t *sa, mcsm_subscription_t **at)
 
 /* Two requests are about the same subscription if they differ only in Subscribe and in the time of
  * response. */
-static bool is_same(const mcsm_subscription_t *subscription, const mcsm_query_t *query)
+static bool is_same(const struct mcsm_subscription *subscription, const struct mcsm_query *query)
 {
     return subscription->owner == query->client->guid &&
            memcmp(subscription->record, query->data, II_SUBSCRIBE) == 0 &&
@@ -59,9 +59,9 @@ static bool is_same(const mcsm_subscription_t *subscription, const mcsm_query_t 
            memcmp(subscription->record + II_PRODUCER, query->data + II_PRODUCER, 3) == 0;
 }
 
-static void subscribe(mcsm_query_t *query, mcsm_subscription_t **at)
+static void subscribe(struct mcsm_query *query, struct mcsm_subscription **at)
 {
-    mcsm_subscription_t *subscription = *at;
+    struct mcsm_subscription *subscription = *at;
 
     if (subscription == NULL) {
         if (query->sa->stats.subscriptions >= MCSM_MAX_SUBSCRIPTIONS ||
@@ -80,9 +80,9 @@ static void subscribe(mcsm_query_t *query, mcsm_subscription_t **at)
     send_record(query->sa, NULL, subscription, false);
 }
 
-void mcsm_sa_inform(mcsm_query_t *query)
+void mcsm_sa_inform(struct mcsm_query *query)
 {
-    mcsm_subscription_t **at = &query->sa->subscriptions, *found;
+    struct mcsm_subscription **at = &query->sa->subscriptions, *found;
 
     if (query->attr == MCSM_SA_INFORM) {
         /* InformInfoRecord: subscriber GID, a number, and the InformInfo. */
@@ -119,9 +119,9 @@ void mcsm_sa_inform(mcsm_query_t *query)
     }
 }
 
-void mcsm_subscriptions_drop(mcsm_sa_t *sa, uint64_t port_guid)
+void mcsm_subscriptions_drop(struct mcsm_sa *sa, uint64_t port_guid)
 {
-    mcsm_subscription_t **at = &sa->subscriptions;
+    struct mcsm_subscription **at = &sa->subscriptions;
 
     while (*at != NULL) {
         if (port_guid == 0 || (*at)->owner == port_guid) {
@@ -132,9 +132,9 @@ void mcsm_subscriptions_drop(mcsm_sa_t *sa, uint64_t port_guid)
     }
 }
 
-void mcsm_subscriptions_prune(mcsm_sa_t *sa)
+void mcsm_subscriptions_prune(struct mcsm_sa *sa)
 {
-    mcsm_subscription_t **at = &sa->subscriptions;
+    struct mcsm_subscription **at = &sa->subscriptions;
 
     while (*at != NULL) {
         if (mcsm_fabric_find_port(sa->sm->fabric, (*at)->owner) == NULL) {
@@ -147,18 +147,18 @@ void mcsm_subscriptions_prune(mcsm_sa_t *sa)
 
 /* ---- records of standby managers ---- */
 
-void mcsm_subscriptions_send(mcsm_sa_t *sa, struct mcsm_standby *to)
+void mcsm_subscriptions_send(struct mcsm_sa *sa, struct mcsm_standby *to)
 {
-    for (const mcsm_subscription_t *subscription = sa->subscriptions; subscription != NULL;
+    for (const struct mcsm_subscription *subscription = sa->subscriptions; subscription != NULL;
          subscription = subscription->next) {
         send_record(sa, to, subscription, false);
     }
 }
 
 /* The request and the owner name a subscription. */
-void mcsm_subscription_take(mcsm_sa_t *sa, bool gone, const uint8_t *payload)
+void mcsm_subscription_take(struct mcsm_sa *sa, bool gone, const uint8_t *payload)
 {
-    mcsm_subscription_t **at = &sa->subscriptions, *subscription;
+    struct mcsm_subscription **at = &sa->subscriptions, *subscription;
 
     while (*at != NULL && (memcmp((*at)->record, payload, II_SIZE) != 0 ||
                            (*at)->owner != mcsm_get64(payload, 36))) {
@@ -177,22 +177,22 @@ void mcsm_subscription_take(mcsm_sa_t *sa, bool gone, const uint8_t *payload)
     if (subscription != NULL) {
         memcpy(subscription->record, payload, II_SIZE);
         subscription->owner = mcsm_get64(payload, 36);
-        subscription->to = (mcsm_addr_t){.lid = mcsm_get16(payload, 44),
-                                         .qpn = mcsm_get32(payload, 46),
-                                         .qkey = mcsm_get32(payload, 50),
-                                         .sl = payload[54],
-                                         .agent = MCSM_CLASS_SA};
+        subscription->to = (struct mcsm_addr){.lid = mcsm_get16(payload, 44),
+                                              .qpn = mcsm_get32(payload, 46),
+                                              .qkey = mcsm_get32(payload, 50),
+                                              .sl = payload[54],
+                                              .agent = MCSM_CLASS_SA};
     }
 }
 
-void mcsm_subscriptions_free(mcsm_sa_t *sa)
+void mcsm_subscriptions_free(struct mcsm_sa *sa)
 {
     mcsm_subscriptions_drop(sa, 0);
 }
 
 /* ---- Reports ---- */
 
-static bool is_wanted(const mcsm_subscription_t *subscription, const uint8_t *notice)
+static bool is_wanted(const struct mcsm_subscription *subscription, const uint8_t *notice)
 {
     static const uint8_t any_producer[3] = {0xff, 0xff, 0xff};
     const uint8_t *record = subscription->record;
@@ -228,13 +228,13 @@ static void reported(void *arg, void *arg2, const uint8_t *mad, unsigned status)
     }
 }
 
-static void report(mcsm_sa_t *sa, const uint8_t *notice)
+static void report(struct mcsm_sa *sa, const uint8_t *notice)
 {
     uint8_t mad[MCSM_MAD_SIZE] = {1, MCSM_CLASS_SA, 2, MCSM_REPORT};
 
     mcsm_put16(mad, MCSM_MAD_ATTR, MCSM_SA_NOTICE);
     memcpy(mad + MCSM_SA_DATA, notice, NOTICE_SIZE);
-    for (const mcsm_subscription_t *subscription = sa->subscriptions; subscription != NULL;
+    for (const struct mcsm_subscription *subscription = sa->subscriptions; subscription != NULL;
          subscription = subscription->next) {
         if (!is_wanted(subscription, notice) || mcsm_mads_pending(sa->reports) > 1024) {
             continue;
@@ -244,10 +244,10 @@ static void report(mcsm_sa_t *sa, const uint8_t *notice)
     }
 }
 
-void mcsm_sa_notice(mcsm_sa_t *sa, const uint8_t notice[80])
+void mcsm_sa_notice(struct mcsm_sa *sa, const uint8_t notice[80])
 {
     uint8_t complete[NOTICE_SIZE];
-    const mcsm_port_t *issuer = mcsm_fabric_by_lid(sa->sm->fabric, mcsm_get16(notice, 6));
+    const struct mcsm_port *issuer = mcsm_fabric_by_lid(sa->sm->fabric, mcsm_get16(notice, 6));
 
     /* A trap that comes by SMP has no issuer GID: 64 bytes of it were sent. */
     memcpy(complete, notice, 64);
@@ -259,11 +259,11 @@ void mcsm_sa_notice(mcsm_sa_t *sa, const uint8_t notice[80])
     report(sa, complete);
 }
 
-void mcsm_sa_gid_notice(mcsm_sa_t *sa, unsigned trap, const uint8_t gid[16])
+void mcsm_sa_gid_notice(struct mcsm_sa *sa, unsigned trap, const uint8_t gid[16])
 {
     uint8_t notice[NOTICE_SIZE] = {0x80 | 3, 0, 0,
                                    4}; /* generic, SM's own; producer: class manager */
-    const mcsm_port_t *own = sa->sm->fabric->own_port;
+    const struct mcsm_port *own = sa->sm->fabric->own_port;
 
     mcsm_put16(notice, 4, trap);
     mcsm_put16(notice, 6, own ? own->lid : 0);

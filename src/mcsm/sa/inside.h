@@ -54,57 +54,57 @@ enum {
     MCSM_JOIN_STATES = 15
 };
 
-typedef struct mcsm_member {
+struct mcsm_member {
     struct mcsm_member *next;
     uint64_t port_guid;
     uint8_t gid[16];
     uint8_t state;
     bool proxy;
-} mcsm_member_t;
+};
 
-typedef struct mcsm_group {
+struct mcsm_group {
     uint8_t mgid[16];
     UT_hash_handle hh;
     uint8_t record[52]; /* MCMemberRecord without port and state */
     uint16_t mlid;
     bool permanent; /* of a partition */
-    mcsm_member_t *members;
+    struct mcsm_member *members;
     struct mcsm_group *next_alike; /* with the same MLID */
-} mcsm_group_t;
+};
 
-typedef struct mcsm_service {
+struct mcsm_service {
     struct mcsm_service *next;
     uint8_t record[176];
     uint64_t owner;   /* port GUID */
     uint64_t expires; /* milliseconds; 0: never */
-} mcsm_service_t;
+};
 
-typedef struct mcsm_subscription {
+struct mcsm_subscription {
     struct mcsm_subscription *next;
     uint8_t record[36]; /* InformInfo */
     uint64_t owner;
-    mcsm_addr_t to;
-} mcsm_subscription_t;
+    struct mcsm_addr to;
+};
 
 struct mcsm_sa {
-    mcsm_sm_t *sm;
-    mcsm_mads_t *reports;
-    mcsm_group_t *groups;
-    mcsm_group_t **by_mlid; /* the first group of each MLID */
-    mcsm_service_t *services;
-    mcsm_subscription_t *subscriptions;
+    struct mcsm_sm *sm;
+    struct mcsm_mads *reports;
+    struct mcsm_group *groups;
+    struct mcsm_group **by_mlid; /* the first group of each MLID */
+    struct mcsm_service *services;
+    struct mcsm_subscription *subscriptions;
     struct mcsm_standbys *standbys;
     uint64_t next_expiry;
     bool announced;
     bool inherited; /* from a former master: owners may be gone */
-    mcsm_sa_counters_t stats;
+    struct mcsm_sa_counters stats;
 };
 
 /* One request and the records of its answer. */
-typedef struct mcsm_query {
-    mcsm_sa_t *sa;
-    const mcsm_addr_t *from;
-    const mcsm_port_t *client; /* the client's end port; NULL: not in this cluster */
+struct mcsm_query {
+    struct mcsm_sa *sa;
+    const struct mcsm_addr *from;
+    const struct mcsm_port *client; /* the client's end port; NULL: not in this cluster */
     const uint8_t *mad;
     const uint8_t *data; /* the record asked for */
     uint64_t mask;
@@ -114,65 +114,65 @@ typedef struct mcsm_query {
     uint8_t *out; /* records found, each record_size rounded up to 8 */
     size_t count, room;
     uint16_t status;
-} mcsm_query_t;
+};
 
 /* A component of a record: bits from..from+length-1. Entry i belongs to bit i of the mask. */
-typedef struct mcsm_component {
+struct mcsm_component {
     uint16_t from, length;
-} mcsm_component_t;
+};
 
 /* Whether a record has the values that the query asks for. */
-bool mcsm_matches(const mcsm_query_t *query, const uint8_t *record,
-                  const mcsm_component_t *components, size_t count);
+bool mcsm_matches(const struct mcsm_query *query, const uint8_t *record,
+                  const struct mcsm_component *components, size_t count);
 
 /* Append a record to the answer. False when there is no more room. */
-bool mcsm_answer_add(mcsm_query_t *query, const uint8_t *record);
+bool mcsm_answer_add(struct mcsm_query *query, const uint8_t *record);
 
-static inline bool mcsm_asks(const mcsm_query_t *query, int component)
+static inline bool mcsm_asks(const struct mcsm_query *query, int component)
 {
     return query->mask >> component & 1;
 }
 
 /* The tables of attributes. */
-void mcsm_sa_fabric(mcsm_query_t *query); /* nodes, ports, switches, tables, links, managers */
-void mcsm_sa_path(mcsm_query_t *query);
-void mcsm_sa_mc_member(mcsm_query_t *query);
-void mcsm_sa_service(mcsm_query_t *query);
-void mcsm_sa_inform(mcsm_query_t *query);
+void mcsm_sa_fabric(struct mcsm_query *query); /* nodes, ports, switches, tables, links, managers */
+void mcsm_sa_path(struct mcsm_query *query);
+void mcsm_sa_mc_member(struct mcsm_query *query);
+void mcsm_sa_service(struct mcsm_query *query);
+void mcsm_sa_inform(struct mcsm_query *query);
 
 /* Makes the groups of partitions (-ENOMEM); removes members that are gone. */
-int mcsm_groups_start(mcsm_sa_t *sa);
-void mcsm_groups_drop(mcsm_sa_t *sa, uint64_t port_guid);
+int mcsm_groups_start(struct mcsm_sa *sa);
+void mcsm_groups_drop(struct mcsm_sa *sa, uint64_t port_guid);
 /* Remove the registrations of ports that the fabric does not have. */
-void mcsm_groups_prune(mcsm_sa_t *sa);
-void mcsm_services_prune(mcsm_sa_t *sa);
-void mcsm_subscriptions_prune(mcsm_sa_t *sa);
-void mcsm_groups_free(mcsm_sa_t *sa);
-void mcsm_services_drop(mcsm_sa_t *sa, uint64_t port_guid, uint64_t now);
-void mcsm_services_free(mcsm_sa_t *sa);
-void mcsm_subscriptions_drop(mcsm_sa_t *sa, uint64_t port_guid);
-void mcsm_subscriptions_free(mcsm_sa_t *sa);
+void mcsm_groups_prune(struct mcsm_sa *sa);
+void mcsm_services_prune(struct mcsm_sa *sa);
+void mcsm_subscriptions_prune(struct mcsm_sa *sa);
+void mcsm_groups_free(struct mcsm_sa *sa);
+void mcsm_services_drop(struct mcsm_sa *sa, uint64_t port_guid, uint64_t now);
+void mcsm_services_free(struct mcsm_sa *sa);
+void mcsm_subscriptions_drop(struct mcsm_sa *sa, uint64_t port_guid);
+void mcsm_subscriptions_free(struct mcsm_sa *sa);
 
 /* Notifies subscribers: trap 64 to 67 with a GID. */
-void mcsm_sa_gid_notice(mcsm_sa_t *sa, unsigned trap, const uint8_t gid[16]);
+void mcsm_sa_gid_notice(struct mcsm_sa *sa, unsigned trap, const uint8_t gid[16]);
 
 /* Returns the partition key that two ports share, with the membership bit; 0 if the ports share no
  * key, or if both memberships are limited. */
-uint16_t mcsm_common_pkey(const mcsm_port_t *a, const mcsm_port_t *b);
-bool mcsm_has_pkey(const mcsm_port_t *port, uint16_t pkey);
+uint16_t mcsm_common_pkey(const struct mcsm_port *a, const struct mcsm_port *b);
+bool mcsm_has_pkey(const struct mcsm_port *port, uint16_t pkey);
 
 /* The kinds of values that a query selects by "greater than", "less than", "exactly", "largest". */
-typedef enum mcsm_scale { MCSM_SCALE_MTU, MCSM_SCALE_RATE, MCSM_SCALE_LIFE } mcsm_scale_t;
+enum mcsm_scale { MCSM_SCALE_MTU, MCSM_SCALE_RATE, MCSM_SCALE_LIFE };
 
 /* Chooses a value that is not better than `best` and satisfies `asked` (a selector in the two
  * highest bits and a code). False if no such value exists. */
-bool mcsm_select(mcsm_scale_t scale, uint8_t asked, uint8_t best, uint8_t *chosen_p);
+bool mcsm_select(enum mcsm_scale scale, uint8_t asked, uint8_t best, uint8_t *chosen_p);
 
 /* Ports of the way from one end port to a LID, inside of the cluster. Calls `hop` with each port
  * that a packet leaves through. Returns the number of hops, or -1 if there is no way: then *reason
  * says why. *left_p: the border port through which it leaves the cluster, or NULL. */
-int mcsm_sa_walk(const mcsm_sm_t *sm, const mcsm_port_t *from, uint16_t lid,
-                 void (*hop)(void *arg, const mcsm_port_t *port), void *arg,
-                 const mcsm_port_t **left_p, const char **reason);
+int mcsm_sa_walk(const struct mcsm_sm *sm, const struct mcsm_port *from, uint16_t lid,
+                 void (*hop)(void *arg, const struct mcsm_port *port), void *arg,
+                 const struct mcsm_port **left_p, const char **reason);
 
 #endif

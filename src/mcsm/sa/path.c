@@ -30,15 +30,15 @@ enum {
 
 /* An end of a path. Of a port in another cluster only LID and GUID are known; the GUID is 0 if the
  * cluster gave a range and no database. */
-typedef struct end {
-    const mcsm_port_t *port;
+struct end {
+    const struct mcsm_port *port;
     uint16_t lid;
     uint64_t guid;
-} end_t;
+};
 
 /* Returns the port's key with this base, with its membership bit, or 0. A switch is a full member
  * of the default partition. */
-static uint16_t find_pkey(const mcsm_port_t *port, uint16_t pkey)
+static uint16_t find_pkey(const struct mcsm_port *port, uint16_t pkey)
 {
     uint16_t base = pkey & 0x7fff;
 
@@ -50,7 +50,7 @@ static uint16_t find_pkey(const mcsm_port_t *port, uint16_t pkey)
     return port->node->sw && base == 0x7fff ? 0xffff : 0;
 }
 
-bool mcsm_has_pkey(const mcsm_port_t *port, uint16_t pkey)
+bool mcsm_has_pkey(const struct mcsm_port *port, uint16_t pkey)
 {
     return find_pkey(port, pkey) != 0;
 }
@@ -58,14 +58,14 @@ bool mcsm_has_pkey(const mcsm_port_t *port, uint16_t pkey)
 /*
  * Returns the key under which two ports may communicate. Two limited members may not communicate.
  */
-static uint16_t shared_pkey(const mcsm_port_t *a, const mcsm_port_t *b, uint16_t base)
+static uint16_t shared_pkey(const struct mcsm_port *a, const struct mcsm_port *b, uint16_t base)
 {
     uint16_t one = find_pkey(a, base), other = find_pkey(b, base);
 
     return one != 0 && other != 0 && ((one | other) & 0x8000) ? one | 0x8000 : 0;
 }
 
-uint16_t mcsm_common_pkey(const mcsm_port_t *a, const mcsm_port_t *b)
+uint16_t mcsm_common_pkey(const struct mcsm_port *a, const struct mcsm_port *b)
 {
     if (a->node->sw || b->node->sw) {
         return shared_pkey(a, b, 0x7fff);
@@ -80,11 +80,11 @@ uint16_t mcsm_common_pkey(const mcsm_port_t *a, const mcsm_port_t *b)
     return 0;
 }
 
-int mcsm_sa_walk(const mcsm_sm_t *sm, const mcsm_port_t *from, uint16_t lid,
-                 void (*hop)(void *arg, const mcsm_port_t *port), void *arg,
-                 const mcsm_port_t **left_p, const char **reason)
+int mcsm_sa_walk(const struct mcsm_sm *sm, const struct mcsm_port *from, uint16_t lid,
+                 void (*hop)(void *arg, const struct mcsm_port *port), void *arg,
+                 const struct mcsm_port **left_p, const char **reason)
 {
-    const mcsm_node_t *node = from->node;
+    const struct mcsm_node *node = from->node;
     int hops = 0;
 
     *left_p = NULL;
@@ -131,7 +131,7 @@ int mcsm_sa_walk(const mcsm_sm_t *sm, const mcsm_port_t *from, uint16_t lid,
 
 /* ---- ends ---- */
 
-static uint16_t foreign_lid(const mcsm_config_t *config, uint64_t guid)
+static uint16_t foreign_lid(const struct mcsm_config *config, uint64_t guid)
 {
     for (size_t i = 0; i < config->neighbour_count; i++) {
         uint16_t lid = mcsm_lid_db_find(&config->neighbours[i].db, guid);
@@ -143,10 +143,10 @@ static uint16_t foreign_lid(const mcsm_config_t *config, uint64_t guid)
     return 0;
 }
 
-static bool find_foreign(const mcsm_config_t *config, uint16_t lid, uint64_t *guid_p)
+static bool find_foreign(const struct mcsm_config *config, uint16_t lid, uint64_t *guid_p)
 {
     for (size_t i = 0; i < config->neighbour_count; i++) {
-        const mcsm_neighbour_t *neighbour = &config->neighbours[i];
+        const struct mcsm_neighbour *neighbour = &config->neighbours[i];
 
         if (!mcsm_range_has(neighbour->lids, lid)) {
             continue;
@@ -157,7 +157,7 @@ static bool find_foreign(const mcsm_config_t *config, uint16_t lid, uint64_t *gu
     return false;
 }
 
-static bool find_by_lid(const mcsm_sm_t *sm, uint16_t lid, end_t *end)
+static bool find_by_lid(const struct mcsm_sm *sm, uint16_t lid, struct end *end)
 {
     end->port = mcsm_fabric_by_lid(sm->fabric, lid);
     end->lid = lid;
@@ -168,7 +168,7 @@ static bool find_by_lid(const mcsm_sm_t *sm, uint16_t lid, end_t *end)
     return find_foreign(sm->config, lid, &end->guid);
 }
 
-static bool find_by_gid(const mcsm_sm_t *sm, const uint8_t *gid, end_t *end)
+static bool find_by_gid(const struct mcsm_sm *sm, const uint8_t *gid, struct end *end)
 {
     uint64_t prefix = mcsm_get64(gid, 0);
 
@@ -183,10 +183,10 @@ static bool find_by_gid(const mcsm_sm_t *sm, const uint8_t *gid, end_t *end)
 
 /* The end that the query names by LID or GID; false if it does not exist. A query that names none
  * leaves *given_p false. */
-static bool find_end(mcsm_query_t *query, int gid_bit, unsigned gid_at, int lid_bit,
-                     unsigned lid_at, end_t *end, bool *given_p)
+static bool find_end(struct mcsm_query *query, int gid_bit, unsigned gid_at, int lid_bit,
+                     unsigned lid_at, struct end *end, bool *given_p)
 {
-    const mcsm_sm_t *sm = query->sa->sm;
+    const struct mcsm_sm *sm = query->sa->sm;
 
     *given_p = mcsm_asks(query, gid_bit) || mcsm_asks(query, lid_bit);
     if (mcsm_asks(query, gid_bit)) {
@@ -209,16 +209,16 @@ static bool find_end(mcsm_query_t *query, int gid_bit, unsigned gid_at, int lid_
 /* ---- records ---- */
 
 /* The narrowest link of a way. */
-typedef struct way {
+struct way {
     uint8_t mtu;
     unsigned speed; /* Mb/s */
-} way_t;
+};
 
-static void narrow(void *arg, const mcsm_port_t *port)
+static void narrow(void *arg, const struct mcsm_port *port)
 {
     uint8_t mtu = mcsm_hi(port->info, MCSM_PI_MTU_HI);
     unsigned speed = mcsm_rate_speed(mcsm_port_rate(port));
-    way_t *way = arg;
+    struct way *way = arg;
 
     if (mtu != 0 && mtu < way->mtu) {
         way->mtu = mtu;
@@ -229,7 +229,7 @@ static void narrow(void *arg, const mcsm_port_t *port)
 }
 
 /* Port 0 of a switch has its own MTU, behind the last link. */
-static void narrow_end(way_t *way, const mcsm_port_t *port)
+static void narrow_end(struct way *way, const struct mcsm_port *port)
 {
     uint8_t cap = mcsm_lo(port->info, MCSM_PI_MTU_CAP_LO);
 
@@ -238,7 +238,7 @@ static void narrow_end(way_t *way, const mcsm_port_t *port)
     }
 }
 
-static uint8_t sl_of_partition(const mcsm_config_t *config, uint16_t pkey)
+static uint8_t sl_of_partition(const struct mcsm_config *config, uint16_t pkey)
 {
     for (size_t i = 0; i < config->partition_count; i++) {
         if (config->partitions[i].pkey == (pkey & 0x7fff)) {
@@ -249,7 +249,8 @@ static uint8_t sl_of_partition(const mcsm_config_t *config, uint16_t pkey)
 }
 
 /* Returns the P_Key of the path; 0 if the ends share no key that the query allows. */
-static uint16_t pkey_of(const mcsm_query_t *query, const end_t *ours, const end_t *other)
+static uint16_t pkey_of(const struct mcsm_query *query, const struct end *ours,
+                        const struct end *other)
 {
     uint16_t wanted = mcsm_get16(query->data, PR_PKEY);
 
@@ -264,9 +265,9 @@ static uint16_t pkey_of(const mcsm_query_t *query, const end_t *ours, const end_
 
 /* The service level of the path: the lane, where lanes prevent deadlock. Otherwise a client may ask
  * for any level that has a lane, and the default is the level of the partition. */
-static bool find_sl(const mcsm_query_t *query, uint16_t pkey, uint8_t lane, uint8_t *sl_p)
+static bool find_sl(const struct mcsm_query *query, uint16_t pkey, uint8_t lane, uint8_t *sl_p)
 {
-    const mcsm_config_t *config = query->sa->sm->config;
+    const struct mcsm_config *config = query->sa->sm->config;
     uint8_t wanted = mcsm_get16(query->data, PR_SL) & 15;
 
     if (mcsm_sm_lanes(query->sa->sm) > 1 && !config->set_sl2vl) {
@@ -282,12 +283,12 @@ static bool find_sl(const mcsm_query_t *query, uint16_t pkey, uint8_t lane, uint
 }
 
 /* Whether the query's MTU, rate and packet life fit the way; the values of the answer. */
-static bool find_values(const mcsm_query_t *query, const way_t *way, uint8_t *record)
+static bool find_values(const struct mcsm_query *query, const struct way *way, uint8_t *record)
 {
     static const struct {
         int bit;
         unsigned at;
-        mcsm_scale_t scale;
+        enum mcsm_scale scale;
     } values[] = {{BIT_MTU_SELECTOR, PR_MTU, MCSM_SCALE_MTU},
                   {BIT_RATE_SELECTOR, PR_RATE, MCSM_SCALE_RATE},
                   {BIT_LIFE_SELECTOR, PR_LIFE, MCSM_SCALE_LIFE}};
@@ -308,9 +309,10 @@ static bool find_values(const mcsm_query_t *query, const way_t *way, uint8_t *re
 
 /* Whether the way back exists too; it may be narrower. The way back from another cluster is known
  * to the manager of that cluster alone. */
-static bool is_reversible(const mcsm_sm_t *sm, const end_t *ours, const end_t *other, way_t *way)
+static bool is_reversible(const struct mcsm_sm *sm, const struct end *ours, const struct end *other,
+                          struct way *way)
 {
-    const mcsm_port_t *left;
+    const struct mcsm_port *left;
     const char *reason;
 
     return other->port == NULL ||
@@ -318,13 +320,13 @@ static bool is_reversible(const mcsm_sm_t *sm, const end_t *ours, const end_t *o
 }
 
 /* At least one end is in this cluster. */
-static void add_path(mcsm_query_t *query, const end_t *from, const end_t *to)
+static void add_path(struct mcsm_query *query, const struct end *from, const struct end *to)
 {
-    const mcsm_sm_t *sm = query->sa->sm;
-    const end_t *ours = from->port ? from : to, *other = from->port ? to : from;
+    const struct mcsm_sm *sm = query->sa->sm;
+    const struct end *ours = from->port ? from : to, *other = from->port ? to : from;
     uint8_t record[PR_SIZE] = {0}, sl;
-    way_t way = {5, UINT32_MAX};
-    const mcsm_port_t *left;
+    struct way way = {5, UINT32_MAX};
+    const struct mcsm_port *left;
     const char *reason;
     uint16_t pkey;
     bool both;
@@ -362,7 +364,7 @@ static void add_path(mcsm_query_t *query, const end_t *from, const end_t *to)
 
 /* Returns the number of LIDs of an end, from its base LID on: one, or 2^LMC for a host of this
  * cluster if the query does not name a LID. */
-static unsigned lids_of(const mcsm_query_t *query, const end_t *end, bool by_lid)
+static unsigned lids_of(const struct mcsm_query *query, const struct end *end, bool by_lid)
 {
     return by_lid || end->port == NULL || end->port->node->sw ? 1 :
                                                                 1u << query->sa->sm->config->lmc;
@@ -370,7 +372,7 @@ static unsigned lids_of(const mcsm_query_t *query, const end_t *end, bool by_lid
 
 /* The paths between two ends: with LMC several, from the n-th LID of one to the n-th of the other.
  */
-static void add_paths(mcsm_query_t *query, const end_t *from, const end_t *to)
+static void add_paths(struct mcsm_query *query, const struct end *from, const struct end *to)
 {
     unsigned sources = lids_of(query, from, mcsm_asks(query, BIT_SLID));
     unsigned targets = lids_of(query, to, mcsm_asks(query, BIT_DLID));
@@ -384,7 +386,7 @@ static void add_paths(mcsm_query_t *query, const end_t *from, const end_t *to)
         room = 1;
     }
     for (unsigned i = 0; i < count && query->count - before < room && query->status == 0; i++) {
-        end_t source = *from, target = *to;
+        struct end source = *from, target = *to;
 
         source.lid += i % sources;
         target.lid += i % targets;
@@ -393,23 +395,23 @@ static void add_paths(mcsm_query_t *query, const end_t *from, const end_t *to)
 }
 
 /* Paths to all ports of the cluster. */
-static void add_paths_from(mcsm_query_t *query, const end_t *from)
+static void add_paths_from(struct mcsm_query *query, const struct end *from)
 {
-    const mcsm_fabric_t *fabric = query->sa->sm->fabric;
+    const struct mcsm_fabric *fabric = query->sa->sm->fabric;
 
     for (unsigned lid = 1; lid <= fabric->lid_top && query->status == 0; lid++) {
-        const mcsm_port_t *port = fabric->by_lid[lid];
+        const struct mcsm_port *port = fabric->by_lid[lid];
 
         if (port != NULL && port->lid == lid) {
-            add_paths(query, from, &(end_t){port, lid, port->guid});
+            add_paths(query, from, &(struct end){port, lid, port->guid});
         }
     }
 }
 
-void mcsm_sa_path(mcsm_query_t *query)
+void mcsm_sa_path(struct mcsm_query *query)
 {
     bool from_given, to_given;
-    end_t from = {0}, to = {0};
+    struct end from = {0}, to = {0};
 
     if (query->method != MCSM_GET && query->method != MCSM_GET_TABLE) {
         query->status = MCSM_SA_BAD_METHOD_ATTR;
@@ -423,7 +425,7 @@ void mcsm_sa_path(mcsm_query_t *query)
         return;
     }
     if (!from_given) {
-        from = (end_t){query->client, query->client->lid, query->client->guid};
+        from = (struct end){query->client, query->client->lid, query->client->guid};
     }
     if (from.port == NULL && to.port == NULL) {
         return; /* the managers of the other clusters know that path */

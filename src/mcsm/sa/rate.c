@@ -63,7 +63,7 @@ unsigned mcsm_link_speed(uint8_t width, uint8_t speed, uint8_t extended)
     return count * lane;
 }
 
-uint8_t mcsm_port_rate(const mcsm_port_t *port)
+uint8_t mcsm_port_rate(const struct mcsm_port *port)
 {
     return mcsm_rate_code(mcsm_link_speed(port->info[MCSM_PI_WIDTH_ACTIVE],
                                           mcsm_hi(port->info, MCSM_PI_SPEED_ACTIVE_HI),

@@ -17,6 +17,6 @@ uint8_t mcsm_rate_below(uint8_t code);
 unsigned mcsm_link_speed(uint8_t width, uint8_t speed, uint8_t extended);
 
 /* The rate code of a port's link. */
-uint8_t mcsm_port_rate(const mcsm_port_t *port);
+uint8_t mcsm_port_rate(const struct mcsm_port *port);
 
 #endif

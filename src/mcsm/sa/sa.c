@@ -7,7 +7,7 @@
 static const struct {
     uint16_t attr;
     uint16_t size;
-    void (*serve)(mcsm_query_t *);
+    void (*serve)(struct mcsm_query *);
 } attributes[] = {
     {MCSM_SA_NODE, 108, mcsm_sa_fabric},        {MCSM_SA_PORT, 68, mcsm_sa_fabric},
     {MCSM_SA_SWITCH, 24, mcsm_sa_fabric},       {MCSM_SA_LFT, 72, mcsm_sa_fabric},
@@ -19,22 +19,22 @@ static const struct {
     {MCSM_SA_SL2VL, 16, mcsm_sa_fabric},        {MCSM_SA_VLARB, 72, mcsm_sa_fabric},
 };
 
-static const mcsm_state_ops_t state_ops[MCSM_STATE_KINDS] = {
+static const struct mcsm_state_ops state_ops[MCSM_STATE_KINDS] = {
     [MCSM_STATE_GROUP] = {mcsm_groups_send, mcsm_group_take}, /* and their members */
     [MCSM_STATE_MEMBER] = {NULL, mcsm_member_take},
     [MCSM_STATE_SERVICE] = {mcsm_services_send, mcsm_service_take},
     [MCSM_STATE_SUBSCRIPTION] = {mcsm_subscriptions_send, mcsm_subscription_take}};
 
-static void clear(mcsm_sa_t *sa)
+static void clear(struct mcsm_sa *sa)
 {
     mcsm_groups_clear(sa);
     mcsm_services_free(sa);
     mcsm_subscriptions_free(sa);
 }
 
-mcsm_sa_t *mcsm_sa_new(mcsm_sm_t *sm, mcsm_mads_t *reports)
+struct mcsm_sa *mcsm_sa_new(struct mcsm_sm *sm, struct mcsm_mads *reports)
 {
-    mcsm_sa_t *sa = calloc(1, sizeof(*sa));
+    struct mcsm_sa *sa = calloc(1, sizeof(*sa));
 
     if (sa == NULL) {
         return NULL;
@@ -48,7 +48,7 @@ mcsm_sa_t *mcsm_sa_new(mcsm_sm_t *sm, mcsm_mads_t *reports)
     return sa;
 }
 
-void mcsm_sa_free(mcsm_sa_t *sa)
+void mcsm_sa_free(struct mcsm_sa *sa)
 {
     if (sa == NULL) {
         return;
@@ -62,7 +62,7 @@ void mcsm_sa_free(mcsm_sa_t *sa)
 }
 
 /* A number by which codes of a scale are compared; 0: there is no such code. */
-static unsigned order_of(mcsm_scale_t scale, uint8_t code)
+static unsigned order_of(enum mcsm_scale scale, uint8_t code)
 {
     switch (scale) {
     case MCSM_SCALE_RATE:
@@ -74,7 +74,7 @@ static unsigned order_of(mcsm_scale_t scale, uint8_t code)
     }
 }
 
-bool mcsm_select(mcsm_scale_t scale, uint8_t asked, uint8_t best, uint8_t *chosen_p)
+bool mcsm_select(enum mcsm_scale scale, uint8_t asked, uint8_t best, uint8_t *chosen_p)
 {
     uint8_t wanted = asked & 0x3f;
 
@@ -108,8 +108,8 @@ static bool bit(const uint8_t *data, unsigned index)
     return data[index / 8] >> (7 - index % 8) & 1;
 }
 
-bool mcsm_matches(const mcsm_query_t *query, const uint8_t *record,
-                  const mcsm_component_t *components, size_t count)
+bool mcsm_matches(const struct mcsm_query *query, const uint8_t *record,
+                  const struct mcsm_component *components, size_t count)
 {
     if (count < 64 && query->mask >> count != 0) {
         return false; /* a component that no record of this kind has */
@@ -129,12 +129,12 @@ bool mcsm_matches(const mcsm_query_t *query, const uint8_t *record,
     return true;
 }
 
-static size_t step(const mcsm_query_t *query)
+static size_t step(const struct mcsm_query *query)
 {
     return (query->record_size + 7) / 8 * 8;
 }
 
-bool mcsm_answer_add(mcsm_query_t *query, const uint8_t *record)
+bool mcsm_answer_add(struct mcsm_query *query, const uint8_t *record)
 {
     if (query->count == query->room) {
         size_t room = query->room ? query->room * 2 : 16;
@@ -163,7 +163,7 @@ static bool is_table(uint8_t method)
 }
 
 /* Get answers one record; none or several are errors. GetTable answers any number, by RMPP. */
-static void send_answer(mcsm_query_t *query)
+static void send_answer(struct mcsm_query *query)
 {
     bool table = is_table(query->method);
     size_t bytes = query->status == 0 ? query->count * step(query) : 0;
@@ -209,7 +209,7 @@ static void send_answer(mcsm_query_t *query)
     free(answer);
 }
 
-static void class_port_info(mcsm_query_t *query)
+static void class_port_info(struct mcsm_query *query)
 {
     /* Base version 1, class version 2. */
     uint8_t record[80] = {1, 2};
@@ -221,7 +221,7 @@ static void class_port_info(mcsm_query_t *query)
     mcsm_answer_add(query, record);
 }
 
-static void serve(mcsm_query_t *query)
+static void serve(struct mcsm_query *query)
 {
     if (query->attr == MCSM_SA_CLASS_PORT_INFO && query->method == MCSM_GET) {
         class_port_info(query);
@@ -241,15 +241,16 @@ static void serve(mcsm_query_t *query)
  * Whether the key is valid. No key, and the public key that tools send, are valid, but do not make
  * the client trusted.
  */
-static bool is_known_key(const mcsm_config_t *config, uint64_t key)
+static bool is_known_key(const struct mcsm_config *config, uint64_t key)
 {
     return key == 0 || key == config->shown_sm_key || key == config->sm_key;
 }
 
-void mcsm_sa_receive(mcsm_sa_t *sa, const mcsm_addr_t *from, const uint8_t *mad, size_t length)
+void mcsm_sa_receive(struct mcsm_sa *sa, const struct mcsm_addr *from, const uint8_t *mad,
+                     size_t length)
 {
-    mcsm_addr_t to = *from;
-    mcsm_query_t query = {.sa = sa, .from = &to, .mad = mad, .data = mad + MCSM_SA_DATA};
+    struct mcsm_addr to = *from;
+    struct mcsm_query query = {.sa = sa, .from = &to, .mad = mad, .data = mad + MCSM_SA_DATA};
 
     sa->stats.requests++;
     to.agent = MCSM_CLASS_SA;
@@ -285,7 +286,7 @@ void mcsm_sa_receive(mcsm_sa_t *sa, const mcsm_addr_t *from, const uint8_t *mad,
     free(query.out);
 }
 
-void mcsm_sa_run(mcsm_sa_t *sa, uint64_t now)
+void mcsm_sa_run(struct mcsm_sa *sa, uint64_t now)
 {
     if (now < sa->next_expiry) {
         return;
@@ -296,7 +297,7 @@ void mcsm_sa_run(mcsm_sa_t *sa, uint64_t now)
 }
 
 /* Subscribers hear of ports that come and go after the first sweep only. */
-void mcsm_sa_swept(mcsm_sa_t *sa)
+void mcsm_sa_swept(struct mcsm_sa *sa)
 {
     sa->announced = true;
     if (sa->inherited && sa->sm->election.state == MCSM_SM_MASTER_STATE) {
@@ -307,7 +308,7 @@ void mcsm_sa_swept(mcsm_sa_t *sa)
     }
 }
 
-void mcsm_sa_end_port(mcsm_sa_t *sa, uint64_t port_guid, bool there)
+void mcsm_sa_end_port(struct mcsm_sa *sa, uint64_t port_guid, bool there)
 {
     uint8_t gid[16];
 
@@ -323,7 +324,7 @@ void mcsm_sa_end_port(mcsm_sa_t *sa, uint64_t port_guid, bool there)
     }
 }
 
-const mcsm_sa_counters_t *mcsm_sa_stats(const mcsm_sa_t *sa)
+const struct mcsm_sa_counters *mcsm_sa_stats(const struct mcsm_sa *sa)
 {
     return &sa->stats;
 }

@@ -7,39 +7,40 @@
 
 #include "sm/sm.h"
 
-typedef struct mcsm_sa mcsm_sa_t;
+struct mcsm_sa;
 
-typedef struct mcsm_sa_counters {
+struct mcsm_sa_counters {
     uint64_t requests, refused, reports, joins, leaves;
     unsigned groups, members, services, subscriptions;
     unsigned standbys; /* that have all registrations */
-} mcsm_sa_counters_t;
+};
 
-mcsm_sa_t *mcsm_sa_new(mcsm_sm_t *sm, mcsm_mads_t *reports);
-void mcsm_sa_free(mcsm_sa_t *sa);
+struct mcsm_sa *mcsm_sa_new(struct mcsm_sm *sm, struct mcsm_mads *reports);
+void mcsm_sa_free(struct mcsm_sa *sa);
 
 /* A request of class SA; `length` bytes are there, at least 256. */
-void mcsm_sa_receive(mcsm_sa_t *sa, const mcsm_addr_t *from, const uint8_t *mad, size_t length);
+void mcsm_sa_receive(struct mcsm_sa *sa, const struct mcsm_addr *from, const uint8_t *mad,
+                     size_t length);
 
 /* A MAD of class MCSM_CLASS_STATE from another manager, see sa/standby.h. */
-void mcsm_sa_state_receive(mcsm_sa_t *sa, const mcsm_addr_t *from, const uint8_t *mad);
+void mcsm_sa_state_receive(struct mcsm_sa *sa, const struct mcsm_addr *from, const uint8_t *mad);
 
 /* The manager has a new state. */
-void mcsm_sa_state(mcsm_sa_t *sa, uint8_t state);
+void mcsm_sa_state(struct mcsm_sa *sa, uint8_t state);
 
 /* Leases run out. */
-void mcsm_sa_run(mcsm_sa_t *sa, uint64_t now);
+void mcsm_sa_run(struct mcsm_sa *sa, uint64_t now);
 
 /* Reports of the manager: a new fabric, an end port that came or went, a notice to forward. */
-void mcsm_sa_swept(mcsm_sa_t *sa);
-void mcsm_sa_end_port(mcsm_sa_t *sa, uint64_t port_guid, bool there);
-void mcsm_sa_notice(mcsm_sa_t *sa, const uint8_t notice[80]);
+void mcsm_sa_swept(struct mcsm_sa *sa);
+void mcsm_sa_end_port(struct mcsm_sa *sa, uint64_t port_guid, bool there);
+void mcsm_sa_notice(struct mcsm_sa *sa, const uint8_t notice[80]);
 
 /* Calls `leaf` for each member of the groups with this MLID; the bool says whether the member
  * receives or only sends. */
-void mcsm_sa_members(mcsm_sa_t *sa, uint16_t mlid, void (*leaf)(void *, uint64_t, bool),
+void mcsm_sa_members(struct mcsm_sa *sa, uint16_t mlid, void (*leaf)(void *, uint64_t, bool),
                      void *leaf_arg);
 
-const mcsm_sa_counters_t *mcsm_sa_stats(const mcsm_sa_t *sa);
+const struct mcsm_sa_counters *mcsm_sa_stats(const struct mcsm_sa *sa);
 
 #endif

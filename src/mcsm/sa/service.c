@@ -5,18 +5,18 @@
 
 enum { SR_GID = 8, SR_LEASE = 28, SR_KEY = 32, SR_SIZE = 176, FOREVER = -1 };
 
-static const mcsm_component_t parts[] = {{0, 64},   {64, 128},  {192, 16}, {208, 16},
-                                         {224, 32}, {256, 128}, {384, 512}};
+static const struct mcsm_component parts[] = {{0, 64},   {64, 128},  {192, 16}, {208, 16},
+                                              {224, 32}, {256, 128}, {384, 512}};
 
-static bool is_same(const mcsm_service_t *service, const uint8_t *record)
+static bool is_same(const struct mcsm_service *service, const uint8_t *record)
 {
     /* Service ID, GID and P_Key identify a record. */
     return memcmp(service->record, record, 26) == 0;
 }
 
-static mcsm_service_t **find(mcsm_sa_t *sa, const uint8_t *record)
+static struct mcsm_service **find(struct mcsm_sa *sa, const uint8_t *record)
 {
-    mcsm_service_t **at = &sa->services;
+    struct mcsm_service **at = &sa->services;
 
     while (*at != NULL && !is_same(*at, record)) {
         at = &(*at)->next;
@@ -24,8 +24,8 @@ static mcsm_service_t **find(mcsm_sa_t *sa, const uint8_t *record)
     return at;
 }
 
-static void send_record(mcsm_sa_t *sa, struct mcsm_standby *to, const mcsm_service_t *service,
-                        bool gone)
+static void send_record(struct mcsm_sa *sa, struct mcsm_standby *to,
+                        const struct mcsm_service *service, bool gone)
 {
     uint8_t payload[MCSM_STATE_PAYLOAD] = {0};
     uint64_t now = mcsm_now(), left = service->expires;
@@ -39,9 +39,9 @@ static void send_record(mcsm_sa_t *sa, struct mcsm_standby *to, const mcsm_servi
     mcsm_standbys_send(sa, to, MCSM_STATE_SERVICE, gone, payload);
 }
 
-static void forget(mcsm_sa_t *sa, mcsm_service_t **at)
+static void forget(struct mcsm_sa *sa, struct mcsm_service **at)
 {
-    mcsm_service_t *service = *at;
+    struct mcsm_service *service = *at;
 
     send_record(sa, NULL, service, true);
     *at = service->next;
@@ -49,9 +49,9 @@ static void forget(mcsm_sa_t *sa, mcsm_service_t **at)
     sa->stats.services--;
 }
 
-static void set(mcsm_query_t *query)
+static void set(struct mcsm_query *query)
 {
-    mcsm_service_t **at = find(query->sa, query->data), *service = *at;
+    struct mcsm_service **at = find(query->sa, query->data), *service = *at;
     uint32_t lease = mcsm_get32(query->data, SR_LEASE);
     uint64_t guid = mcsm_get64(query->data, SR_GID + 8);
 
@@ -84,9 +84,9 @@ static void set(mcsm_query_t *query)
     mcsm_answer_add(query, service->record);
 }
 
-static void delete(mcsm_query_t *query)
+static void delete(struct mcsm_query *query)
 {
-    mcsm_service_t **at = find(query->sa, query->data);
+    struct mcsm_service **at = find(query->sa, query->data);
 
     if (*at == NULL || (*at)->owner != query->client->guid) {
         query->status = *at ? MCSM_SA_DENIED : MCSM_SA_NO_RECORDS;
@@ -96,11 +96,11 @@ static void delete(mcsm_query_t *query)
     forget(query->sa, at);
 }
 
-static void list(mcsm_query_t *query)
+static void list(struct mcsm_query *query)
 {
     uint8_t record[SR_SIZE];
 
-    for (const mcsm_service_t *service = query->sa->services; service != NULL;
+    for (const struct mcsm_service *service = query->sa->services; service != NULL;
          service = service->next) {
         if (!mcsm_matches(query, service->record, parts, sizeof(parts) / sizeof(*parts))) {
             continue;
@@ -113,7 +113,7 @@ static void list(mcsm_query_t *query)
     }
 }
 
-void mcsm_sa_service(mcsm_query_t *query)
+void mcsm_sa_service(struct mcsm_query *query)
 {
     switch (query->method) {
     case MCSM_SET:
@@ -127,9 +127,9 @@ void mcsm_sa_service(mcsm_query_t *query)
     }
 }
 
-void mcsm_services_drop(mcsm_sa_t *sa, uint64_t port_guid, uint64_t now)
+void mcsm_services_drop(struct mcsm_sa *sa, uint64_t port_guid, uint64_t now)
 {
-    mcsm_service_t **at = &sa->services;
+    struct mcsm_service **at = &sa->services;
 
     while (*at != NULL) {
         bool gone = port_guid != 0 && (*at)->owner == port_guid;
@@ -142,9 +142,9 @@ void mcsm_services_drop(mcsm_sa_t *sa, uint64_t port_guid, uint64_t now)
     }
 }
 
-void mcsm_services_prune(mcsm_sa_t *sa)
+void mcsm_services_prune(struct mcsm_sa *sa)
 {
-    mcsm_service_t **at = &sa->services;
+    struct mcsm_service **at = &sa->services;
 
     while (*at != NULL) {
         if (mcsm_fabric_find_port(sa->sm->fabric, (*at)->owner) == NULL) {
@@ -157,16 +157,17 @@ void mcsm_services_prune(mcsm_sa_t *sa)
 
 /* ---- records of standby managers ---- */
 
-void mcsm_services_send(mcsm_sa_t *sa, struct mcsm_standby *to)
+void mcsm_services_send(struct mcsm_sa *sa, struct mcsm_standby *to)
 {
-    for (const mcsm_service_t *service = sa->services; service != NULL; service = service->next) {
+    for (const struct mcsm_service *service = sa->services; service != NULL;
+         service = service->next) {
         send_record(sa, to, service, false);
     }
 }
 
-void mcsm_service_take(mcsm_sa_t *sa, bool gone, const uint8_t *payload)
+void mcsm_service_take(struct mcsm_sa *sa, bool gone, const uint8_t *payload)
 {
-    mcsm_service_t **at = find(sa, payload + 16), *service = *at;
+    struct mcsm_service **at = find(sa, payload + 16), *service = *at;
     uint64_t left = mcsm_get64(payload, 8);
 
     if (gone) {
@@ -185,7 +186,7 @@ void mcsm_service_take(mcsm_sa_t *sa, bool gone, const uint8_t *payload)
     }
 }
 
-void mcsm_services_free(mcsm_sa_t *sa)
+void mcsm_services_free(struct mcsm_sa *sa)
 {
     while (sa->services != NULL) {
         forget(sa, &sa->services);

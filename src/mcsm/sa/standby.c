@@ -22,37 +22,37 @@ enum {
 };
 
 /* A record in the queue of a standby. The first record of the queue is on its way. */
-typedef struct record {
+struct record {
     struct record *prev, *next;
     uint64_t change; /* number of the change, among all changes of the master */
     uint8_t kind, gone;
     uint8_t payload[MCSM_STATE_PAYLOAD];
-} record_t;
+};
 
-typedef struct mcsm_standby {
+struct mcsm_standby {
     struct mcsm_standby *next;
     uint64_t guid, asked, challenge, number;
-    mcsm_addr_t to;
-    record_t *queue;
+    struct mcsm_addr to;
+    struct record *queue;
     bool live;   /* the standby has all registrations, except the records in its queue */
     bool ending; /* it is freed with the answer to its request in flight */
-} mcsm_standby_t;
+};
 
 /* An answer to a host that waits for the standbys. */
-typedef struct answer {
+struct answer {
     struct answer *prev, *next;
     uint64_t change;
-    mcsm_addr_t to;
+    struct mcsm_addr to;
     size_t length;
     uint8_t mad[];
-} answer_t;
+};
 
 struct mcsm_standbys {
-    const mcsm_state_ops_t *ops;
-    void (*clear)(mcsm_sa_t *sa);
+    const struct mcsm_state_ops *ops;
+    void (*clear)(struct mcsm_sa *sa);
     /* As the master. */
-    mcsm_standby_t *list;
-    answer_t *answers; /* oldest first */
+    struct mcsm_standby *list;
+    struct answer *answers; /* oldest first */
     uint64_t changes;
     /* As a standby. */
     uint64_t offered, session, taken; /* challenges of ours, and the last record's number */
@@ -61,9 +61,10 @@ struct mcsm_standbys {
     bool complete; /* all registrations of the master have come */
 };
 
-mcsm_standbys_t *mcsm_standbys_new(const mcsm_state_ops_t *ops, void (*clear)(mcsm_sa_t *sa))
+struct mcsm_standbys *mcsm_standbys_new(const struct mcsm_state_ops *ops,
+                                        void (*clear)(struct mcsm_sa *sa))
 {
-    mcsm_standbys_t *standbys = calloc(1, sizeof(*standbys));
+    struct mcsm_standbys *standbys = calloc(1, sizeof(*standbys));
 
     if (standbys != NULL) {
         standbys->ops = ops;
@@ -72,9 +73,9 @@ mcsm_standbys_t *mcsm_standbys_new(const mcsm_state_ops_t *ops, void (*clear)(mc
     return standbys;
 }
 
-static void free_queue(mcsm_standby_t *standby)
+static void free_queue(struct mcsm_standby *standby)
 {
-    record_t *record, *next;
+    struct record *record, *next;
 
     DL_FOREACH_SAFE(standby->queue, record, next) {
         free(record);
@@ -82,10 +83,10 @@ static void free_queue(mcsm_standby_t *standby)
     standby->queue = NULL;
 }
 
-void mcsm_standbys_free(mcsm_standbys_t *standbys)
+void mcsm_standbys_free(struct mcsm_standbys *standbys)
 {
-    mcsm_standby_t *standby, *next;
-    answer_t *answer, *after;
+    struct mcsm_standby *standby, *next;
+    struct answer *answer, *after;
 
     if (standbys == NULL) {
         return;
@@ -114,7 +115,7 @@ static size_t used(uint8_t kind)
     return kind < MCSM_STATE_KINDS ? sizes[kind] : 0;
 }
 
-static void prove(uint64_t key, mcsm_role_t role, uint64_t challenge, const uint8_t *data,
+static void prove(uint64_t key, enum mcsm_role role, uint64_t challenge, const uint8_t *data,
                   uint8_t proof[MCSM_PROOF_SIZE])
 {
     uint8_t secret[8], text[16 + DATA_SIZE] = "registr", mac[EVP_MAX_MD_SIZE];
@@ -131,7 +132,7 @@ static void prove(uint64_t key, mcsm_role_t role, uint64_t challenge, const uint
     memcpy(proof, mac, MCSM_PROOF_SIZE);
 }
 
-static bool is_proven(uint64_t key, mcsm_role_t role, uint64_t challenge, const uint8_t *data)
+static bool is_proven(uint64_t key, enum mcsm_role role, uint64_t challenge, const uint8_t *data)
 {
     uint8_t proof[MCSM_PROOF_SIZE];
 
@@ -142,10 +143,10 @@ static bool is_proven(uint64_t key, mcsm_role_t role, uint64_t challenge, const 
 /* ---- the master ---- */
 
 /* Sends the answers whose changes all standbys have. */
-static void release_answers(mcsm_sa_t *sa)
+static void release_answers(struct mcsm_sa *sa)
 {
-    mcsm_standbys_t *standbys = sa->standbys;
-    const mcsm_standby_t *standby;
+    struct mcsm_standbys *standbys = sa->standbys;
+    const struct mcsm_standby *standby;
     uint64_t oldest = UINT64_MAX;
 
     LL_FOREACH(standbys->list, standby) {
@@ -154,7 +155,7 @@ static void release_answers(mcsm_sa_t *sa)
         }
     }
     while (standbys->answers != NULL && standbys->answers->change < oldest) {
-        answer_t *answer = standbys->answers;
+        struct answer *answer = standbys->answers;
 
         DL_DELETE(standbys->answers, answer);
         mcsm_mad_send(sa->reports, &answer->to, answer->mad, answer->length);
@@ -162,7 +163,7 @@ static void release_answers(mcsm_sa_t *sa)
     }
 }
 
-static void drop(mcsm_sa_t *sa, mcsm_standby_t *standby)
+static void drop(struct mcsm_sa *sa, struct mcsm_standby *standby)
 {
     sa->stats.standbys -= standby->live;
     LL_DELETE(sa->standbys->list, standby);
@@ -171,9 +172,9 @@ static void drop(mcsm_sa_t *sa, mcsm_standby_t *standby)
     release_answers(sa);
 }
 
-static mcsm_standby_t *find(const mcsm_sa_t *sa, uint64_t guid)
+static struct mcsm_standby *find(const struct mcsm_sa *sa, uint64_t guid)
 {
-    mcsm_standby_t *standby;
+    struct mcsm_standby *standby;
 
     LL_SEARCH_SCALAR(sa->standbys->list, standby, guid, guid);
     return standby;
@@ -188,13 +189,13 @@ static void start_mad(uint8_t *mad, uint8_t method, uint16_t attr)
     mcsm_put16(mad, MCSM_MAD_ATTR, attr);
 }
 
-static void send_first(mcsm_sa_t *sa, mcsm_standby_t *standby);
+static void send_first(struct mcsm_sa *sa, struct mcsm_standby *standby);
 
 static void taken(void *arg, void *arg2, const uint8_t *mad, unsigned status)
 {
-    mcsm_standby_t *standby = arg2;
-    mcsm_sa_t *sa = arg;
-    record_t *record = standby->queue;
+    struct mcsm_standby *standby = arg2;
+    struct mcsm_sa *sa = arg;
+    struct record *record = standby->queue;
 
     (void)status;
     if (standby->ending) {
@@ -219,9 +220,9 @@ static void taken(void *arg, void *arg2, const uint8_t *mad, unsigned status)
     release_answers(sa);
 }
 
-static void send_first(mcsm_sa_t *sa, mcsm_standby_t *standby)
+static void send_first(struct mcsm_sa *sa, struct mcsm_standby *standby)
 {
-    const record_t *record = standby->queue;
+    const struct record *record = standby->queue;
     uint8_t mad[MCSM_MAD_SIZE];
 
     if (record == NULL) {
@@ -237,10 +238,10 @@ static void send_first(mcsm_sa_t *sa, mcsm_standby_t *standby)
     mcsm_mad_request(sa->reports, &standby->to, mad, taken, sa, standby);
 }
 
-static void append(mcsm_sa_t *sa, mcsm_standby_t *standby, mcsm_state_kind_t kind, bool gone,
-                   const uint8_t *payload)
+static void append(struct mcsm_sa *sa, struct mcsm_standby *standby, enum mcsm_state_kind kind,
+                   bool gone, const uint8_t *payload)
 {
-    record_t *record = calloc(1, sizeof(*record));
+    struct record *record = calloc(1, sizeof(*record));
     bool idle = standby->queue == NULL;
 
     if (record == NULL) {
@@ -261,10 +262,10 @@ static void append(mcsm_sa_t *sa, mcsm_standby_t *standby, mcsm_state_kind_t kin
     }
 }
 
-void mcsm_standbys_send(mcsm_sa_t *sa, mcsm_standby_t *only, mcsm_state_kind_t kind, bool gone,
-                        const uint8_t payload[MCSM_STATE_PAYLOAD])
+void mcsm_standbys_send(struct mcsm_sa *sa, struct mcsm_standby *only, enum mcsm_state_kind kind,
+                        bool gone, const uint8_t payload[MCSM_STATE_PAYLOAD])
 {
-    mcsm_standby_t *standby;
+    struct mcsm_standby *standby;
 
     if (sa->standbys == NULL) {
         return; /* the administration is only just being made, or ends */
@@ -281,9 +282,10 @@ void mcsm_standbys_send(mcsm_sa_t *sa, mcsm_standby_t *only, mcsm_state_kind_t k
     }
 }
 
-void mcsm_standbys_answer(mcsm_sa_t *sa, const mcsm_addr_t *to, const uint8_t *mad, size_t length)
+void mcsm_standbys_answer(struct mcsm_sa *sa, const struct mcsm_addr *to, const uint8_t *mad,
+                          size_t length)
 {
-    answer_t *answer = sa->standbys->list != NULL ? calloc(1, sizeof(*answer) + length) : NULL;
+    struct answer *answer = sa->standbys->list != NULL ? calloc(1, sizeof(*answer) + length) : NULL;
 
     if (answer == NULL) {
         mcsm_mad_send(sa->reports, to, mad, length);
@@ -299,8 +301,8 @@ void mcsm_standbys_answer(mcsm_sa_t *sa, const mcsm_addr_t *to, const uint8_t *m
 
 static void greeted(void *arg, void *arg2, const uint8_t *mad, unsigned status)
 {
-    mcsm_standby_t *standby = arg2;
-    mcsm_sa_t *sa = arg;
+    struct mcsm_standby *standby = arg2;
+    struct mcsm_sa *sa = arg;
 
     (void)status;
     if (standby->ending || mad == NULL ||
@@ -319,12 +321,12 @@ static void greeted(void *arg, void *arg2, const uint8_t *mad, unsigned status)
     mcsm_standbys_send(sa, standby, MCSM_STATE_END, false, NULL);
 }
 
-static void greet(mcsm_sa_t *sa, const mcsm_rival_t *peer)
+static void greet(struct mcsm_sa *sa, const struct mcsm_rival *peer)
 {
-    const mcsm_port_t *port = mcsm_fabric_find_port(sa->sm->fabric, peer->guid);
-    const mcsm_port_t *own = sa->sm->fabric->own_port;
+    const struct mcsm_port *port = mcsm_fabric_find_port(sa->sm->fabric, peer->guid);
+    const struct mcsm_port *own = sa->sm->fabric->own_port;
     uint8_t mad[MCSM_MAD_SIZE];
-    mcsm_standby_t *standby;
+    struct mcsm_standby *standby;
 
     if (port == NULL || own == NULL || port->lid == 0) {
         return;
@@ -335,21 +337,21 @@ static void greet(mcsm_sa_t *sa, const mcsm_rival_t *peer)
     }
     standby->guid = peer->guid;
     standby->asked = mcsm_random();
-    standby->to = (mcsm_addr_t){.lid = port->lid,
-                                .qpn = 1,
-                                .qkey = 0x80010000,
-                                .sl = mcsm_sm_lane(sa->sm, own, port),
-                                .agent = MCSM_CLASS_STATE};
+    standby->to = (struct mcsm_addr){.lid = port->lid,
+                                     .qpn = 1,
+                                     .qkey = 0x80010000,
+                                     .sl = mcsm_sm_lane(sa->sm, own, port),
+                                     .agent = MCSM_CLASS_STATE};
     LL_PREPEND(sa->standbys->list, standby);
     start_mad(mad, MCSM_GET, HELLO);
     mcsm_put64(mad + DATA, NUMBER, standby->asked);
     mcsm_mad_request(sa->reports, &standby->to, mad, greeted, sa, standby);
 }
 
-void mcsm_standbys_run(mcsm_sa_t *sa)
+void mcsm_standbys_run(struct mcsm_sa *sa)
 {
-    mcsm_standby_t *standby;
-    const mcsm_rival_t *peer;
+    struct mcsm_standby *standby;
+    const struct mcsm_rival *peer;
 
     if (sa->sm->election.state != MCSM_SM_MASTER_STATE) {
         return;
@@ -368,9 +370,9 @@ void mcsm_standbys_run(mcsm_sa_t *sa)
 
 /* ---- the standby ---- */
 
-static void take(mcsm_sa_t *sa, uint16_t from_lid, const uint8_t *data)
+static void take(struct mcsm_sa *sa, uint16_t from_lid, const uint8_t *data)
 {
-    mcsm_standbys_t *standbys = sa->standbys;
+    struct mcsm_standbys *standbys = sa->standbys;
 
     standbys->taken = mcsm_get64(data, NUMBER);
     standbys->heard = mcsm_now();
@@ -387,9 +389,9 @@ static void take(mcsm_sa_t *sa, uint16_t from_lid, const uint8_t *data)
 
 /* Whether the record is the master's next one, or the last one again because our answer was lost.
  * The first record of a challenge begins anew, and only a standby begins. */
-static bool accept(mcsm_sa_t *sa, const uint8_t *data, uint64_t *challenge_p)
+static bool accept(struct mcsm_sa *sa, const uint8_t *data, uint64_t *challenge_p)
 {
-    mcsm_standbys_t *standbys = sa->standbys;
+    struct mcsm_standbys *standbys = sa->standbys;
     uint64_t key = sa->sm->config->sm_key, number = mcsm_get64(data, NUMBER);
 
     *challenge_p = standbys->session;
@@ -407,7 +409,7 @@ static bool accept(mcsm_sa_t *sa, const uint8_t *data, uint64_t *challenge_p)
     return true;
 }
 
-void mcsm_sa_state_receive(mcsm_sa_t *sa, const mcsm_addr_t *from, const uint8_t *mad)
+void mcsm_sa_state_receive(struct mcsm_sa *sa, const struct mcsm_addr *from, const uint8_t *mad)
 {
     uint16_t attr = mcsm_get16(mad, MCSM_MAD_ATTR);
     uint8_t state = sa->sm->election.state, answer[MCSM_MAD_SIZE];
@@ -437,10 +439,10 @@ void mcsm_sa_state_receive(mcsm_sa_t *sa, const mcsm_addr_t *from, const uint8_t
     mcsm_mad_send(sa->reports, from, answer, sizeof(answer));
 }
 
-void mcsm_sa_state(mcsm_sa_t *sa, uint8_t state)
+void mcsm_sa_state(struct mcsm_sa *sa, uint8_t state)
 {
-    mcsm_standbys_t *standbys = sa->standbys;
-    mcsm_standby_t *standby, *next;
+    struct mcsm_standbys *standbys = sa->standbys;
+    struct mcsm_standby *standby, *next;
 
     if (state == MCSM_SM_MASTER_STATE) {
         if (standbys->complete && standbys->heard + LAG >= sa->sm->election.master_alive) {

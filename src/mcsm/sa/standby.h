@@ -30,7 +30,7 @@
 enum { MCSM_STATE_PAYLOAD = 192 };
 
 /* The kinds of records, with their payload. "-" is no payload. */
-typedef enum mcsm_state_kind {
+enum mcsm_state_kind {
     MCSM_STATE_BEGIN = 1,    /* - */
     MCSM_STATE_END,          /* - */
     MCSM_STATE_BEAT,         /* - */
@@ -39,46 +39,48 @@ typedef enum mcsm_state_kind {
     MCSM_STATE_SERVICE,      /* owner, milliseconds that are left (0: for ever), ServiceRecord */
     MCSM_STATE_SUBSCRIPTION, /* InformInfo, owner, LID, QP number, Q_Key, SL */
     MCSM_STATE_KINDS
-} mcsm_state_kind_t;
+};
 
-typedef struct mcsm_standbys mcsm_standbys_t;
+struct mcsm_standbys;
 struct mcsm_standby;
 
 /* What the files of registrations do for a kind of record. */
-typedef struct mcsm_state_ops {
-    void (*send)(mcsm_sa_t *sa, struct mcsm_standby *to); /* all of this kind; NULL: none */
-    void (*take)(mcsm_sa_t *sa, bool gone, const uint8_t *payload);
-} mcsm_state_ops_t;
+struct mcsm_state_ops {
+    void (*send)(struct mcsm_sa *sa, struct mcsm_standby *to); /* all of this kind; NULL: none */
+    void (*take)(struct mcsm_sa *sa, bool gone, const uint8_t *payload);
+};
 
 /* `ops` has an entry for each kind. `clear` forgets all registrations. */
-mcsm_standbys_t *mcsm_standbys_new(const mcsm_state_ops_t *ops, void (*clear)(mcsm_sa_t *sa));
-void mcsm_standbys_free(mcsm_standbys_t *standbys);
+struct mcsm_standbys *mcsm_standbys_new(const struct mcsm_state_ops *ops,
+                                        void (*clear)(struct mcsm_sa *sa));
+void mcsm_standbys_free(struct mcsm_standbys *standbys);
 
 /* Sends a record to all standbys, or only to `only`; `gone`: the registration ends. Without a
  * standby it does nothing. */
-void mcsm_standbys_send(mcsm_sa_t *sa, struct mcsm_standby *only, mcsm_state_kind_t kind, bool gone,
-                        const uint8_t payload[MCSM_STATE_PAYLOAD]);
+void mcsm_standbys_send(struct mcsm_sa *sa, struct mcsm_standby *only, enum mcsm_state_kind kind,
+                        bool gone, const uint8_t payload[MCSM_STATE_PAYLOAD]);
 
 /* Sends an answer to a host as soon as the standbys have the changes so far. */
-void mcsm_standbys_answer(mcsm_sa_t *sa, const mcsm_addr_t *to, const uint8_t *mad, size_t length);
+void mcsm_standbys_answer(struct mcsm_sa *sa, const struct mcsm_addr *to, const uint8_t *mad,
+                          size_t length);
 
 /* Finds new standbys and sends beats; call it each second. */
-void mcsm_standbys_run(mcsm_sa_t *sa);
+void mcsm_standbys_run(struct mcsm_sa *sa);
 
 /* ---- a registration as a record, and back ---- */
 
 /* Sends all registrations of a kind. */
-void mcsm_groups_send(mcsm_sa_t *sa, struct mcsm_standby *to);
-void mcsm_services_send(mcsm_sa_t *sa, struct mcsm_standby *to);
-void mcsm_subscriptions_send(mcsm_sa_t *sa, struct mcsm_standby *to);
+void mcsm_groups_send(struct mcsm_sa *sa, struct mcsm_standby *to);
+void mcsm_services_send(struct mcsm_sa *sa, struct mcsm_standby *to);
+void mcsm_subscriptions_send(struct mcsm_sa *sa, struct mcsm_standby *to);
 
 /* Takes a record of the master. */
-void mcsm_group_take(mcsm_sa_t *sa, bool gone, const uint8_t *payload);
-void mcsm_member_take(mcsm_sa_t *sa, bool gone, const uint8_t *payload);
-void mcsm_service_take(mcsm_sa_t *sa, bool gone, const uint8_t *payload);
-void mcsm_subscription_take(mcsm_sa_t *sa, bool gone, const uint8_t *payload);
+void mcsm_group_take(struct mcsm_sa *sa, bool gone, const uint8_t *payload);
+void mcsm_member_take(struct mcsm_sa *sa, bool gone, const uint8_t *payload);
+void mcsm_service_take(struct mcsm_sa *sa, bool gone, const uint8_t *payload);
+void mcsm_subscription_take(struct mcsm_sa *sa, bool gone, const uint8_t *payload);
 
 /* Forgets all groups but the permanent groups of partitions. */
-void mcsm_groups_clear(mcsm_sa_t *sa);
+void mcsm_groups_clear(struct mcsm_sa *sa);
 
 #endif

@@ -8,12 +8,12 @@
 
 #include <stdlib.h>
 
-static void probe(mcsm_sm_t *sm, mcsm_port_t *through);
+static void probe(struct mcsm_sm *sm, struct mcsm_port *through);
 
-mcsm_path_t mcsm_sm_path(const mcsm_port_t *port)
+struct mcsm_path mcsm_sm_path(const struct mcsm_port *port)
 {
-    const mcsm_port_t *peer = port->peer;
-    mcsm_path_t path;
+    const struct mcsm_port *peer = port->peer;
+    struct mcsm_path path;
 
     if (port->node->sw || port->node->path.hops == 0 || peer == NULL) {
         return port->node->path;
@@ -25,14 +25,14 @@ mcsm_path_t mcsm_sm_path(const mcsm_port_t *port)
     return path;
 }
 
-static bool is_known_silent(const mcsm_sm_t *sm, const mcsm_port_t *port)
+static bool is_known_silent(const struct mcsm_sm *sm, const struct mcsm_port *port)
 {
-    const mcsm_node_t *was = mcsm_fabric_find(sm->fabric, port->node->guid);
+    const struct mcsm_node *was = mcsm_fabric_find(sm->fabric, port->node->guid);
 
     return was != NULL && port->num <= was->nports && was->ports[port->num].silent;
 }
 
-static void lost(mcsm_sm_t *sm, const mcsm_node_t *node, const char *what)
+static void lost(struct mcsm_sm *sm, const struct mcsm_node *node, const char *what)
 {
     mcsm_warn(
         "%s (0x%016lx) does not answer %s: it is left out of this sweep as far as it needs it",
@@ -42,7 +42,7 @@ static void lost(mcsm_sm_t *sm, const mcsm_node_t *node, const char *what)
 
 static void got_desc(void *arg, void *arg2, const uint8_t *mad, unsigned status)
 {
-    mcsm_node_t *node = arg2;
+    struct mcsm_node *node = arg2;
 
     (void)arg;
     (void)status;
@@ -55,7 +55,7 @@ static void got_desc(void *arg, void *arg2, const uint8_t *mad, unsigned status)
 
 static void got_guids(void *arg, void *arg2, const uint8_t *mad, unsigned status)
 {
-    mcsm_port_t *port = arg2;
+    struct mcsm_port *port = arg2;
 
     (void)arg;
     (void)status;
@@ -66,18 +66,18 @@ static void got_guids(void *arg, void *arg2, const uint8_t *mad, unsigned status
     }
 }
 
-static void ask(mcsm_sm_t *sm, mcsm_port_t *port, uint16_t attr, uint32_t mod,
+static void ask(struct mcsm_sm *sm, struct mcsm_port *port, uint16_t attr, uint32_t mod,
                 mcsm_answer_fn answer, void *arg2)
 {
-    mcsm_path_t path = mcsm_sm_path(port);
+    struct mcsm_path path = mcsm_sm_path(port);
 
     mcsm_smp(sm->mads, &path, MCSM_GET, attr, mod, NULL, answer, sm, arg2);
 }
 
 static void got_port(void *arg, void *arg2, const uint8_t *mad, unsigned status)
 {
-    mcsm_sm_t *sm = arg;
-    mcsm_port_t *port = arg2;
+    struct mcsm_sm *sm = arg;
+    struct mcsm_port *port = arg2;
 
     (void)status;
     if (mad == NULL) {
@@ -103,8 +103,8 @@ static void got_port(void *arg, void *arg2, const uint8_t *mad, unsigned status)
 
 static void got_switch(void *arg, void *arg2, const uint8_t *mad, unsigned status)
 {
-    mcsm_sm_t *sm = arg;
-    mcsm_node_t *node = arg2;
+    struct mcsm_sm *sm = arg;
+    struct mcsm_node *node = arg2;
 
     (void)status;
     if (mad == NULL) {
@@ -117,16 +117,16 @@ static void got_switch(void *arg, void *arg2, const uint8_t *mad, unsigned statu
     }
 }
 
-static void mark_ports(mcsm_sm_t *sm, mcsm_node_t *node)
+static void mark_ports(struct mcsm_sm *sm, struct mcsm_node *node)
 {
     for (size_t i = 0; i < sm->config->border_count; i++) {
-        const mcsm_border_t *border = &sm->config->borders[i];
+        const struct mcsm_border *border = &sm->config->borders[i];
 
         if (border->guid == node->guid && node->sw && border->port <= node->nports) {
             node->ports[border->port].border = true;
         }
     }
-    for (mcsm_drained_t *drained = sm->drained; drained != NULL; drained = drained->next) {
+    for (struct mcsm_drained *drained = sm->drained; drained != NULL; drained = drained->next) {
         if (drained->guid == node->guid && drained->port <= node->nports) {
             node->ports[drained->port].drained = true;
             node->ports[drained->port].held |= drained->held;
@@ -134,10 +134,11 @@ static void mark_ports(mcsm_sm_t *sm, mcsm_node_t *node)
     }
 }
 
-static mcsm_node_t *add_node(mcsm_sm_t *sm, const uint8_t *info, mcsm_port_t *through)
+static struct mcsm_node *add_node(struct mcsm_sm *sm, const uint8_t *info,
+                                  struct mcsm_port *through)
 {
-    mcsm_node_t *node = mcsm_fabric_add(sm->next, mcsm_get64(info, MCSM_NI_GUID),
-                                        info[MCSM_NI_TYPE], info[MCSM_NI_PORTS]);
+    struct mcsm_node *node = mcsm_fabric_add(sm->next, mcsm_get64(info, MCSM_NI_GUID),
+                                             info[MCSM_NI_TYPE], info[MCSM_NI_PORTS]);
 
     if (node == NULL) {
         return NULL;
@@ -152,10 +153,10 @@ static mcsm_node_t *add_node(mcsm_sm_t *sm, const uint8_t *info, mcsm_port_t *th
     return node;
 }
 
-static void connect_ports(mcsm_sm_t *sm, mcsm_port_t *a, mcsm_port_t *b)
+static void connect_ports(struct mcsm_sm *sm, struct mcsm_port *a, struct mcsm_port *b)
 {
     if ((a->peer != NULL && a->peer != b) || (b->peer != NULL && b->peer != a)) {
-        const mcsm_port_t *other = b->peer ? b->peer : a->peer;
+        const struct mcsm_port *other = b->peer ? b->peer : a->peer;
 
         mcsm_error(
             "0x%016lx (%s) port %u answers behind port %u of %s and behind port %u of %s: two "
@@ -181,13 +182,13 @@ static bool is_sound(const uint8_t *info)
 }
 
 /* One GUID, but another kind of node. */
-static bool is_same_kind(const mcsm_node_t *node, const uint8_t *info)
+static bool is_same_kind(const struct mcsm_node *node, const uint8_t *info)
 {
     return node->type == info[MCSM_NI_TYPE] && node->nports == info[MCSM_NI_PORTS];
 }
 
 /* The node behind the port does not answer, so it cannot be used; NULL: the manager's own node. */
-static void name_silent(const mcsm_sm_t *sm, mcsm_port_t *through, const char *what)
+static void name_silent(const struct mcsm_sm *sm, struct mcsm_port *through, const char *what)
 {
     if (through == NULL) {
         mcsm_error("our own port does not answer: is the link there? (ibstat)");
@@ -199,7 +200,7 @@ static void name_silent(const mcsm_sm_t *sm, mcsm_port_t *through, const char *w
              through->node->desc, what);
 }
 
-static void name_twin(const mcsm_node_t *node, mcsm_port_t *through)
+static void name_twin(const struct mcsm_node *node, struct mcsm_port *through)
 {
     mcsm_error(
         "two nodes have the GUID 0x%016lx: one is %s; the other one, behind port %u of %s, is "
@@ -212,10 +213,10 @@ static void name_twin(const mcsm_node_t *node, mcsm_port_t *through)
 }
 
 /* Sends the requests for a new node and port. */
-static void ask_new(mcsm_sm_t *sm, mcsm_node_t *node, mcsm_port_t *port, const uint8_t *info,
-                    bool is_new)
+static void ask_new(struct mcsm_sm *sm, struct mcsm_node *node, struct mcsm_port *port,
+                    const uint8_t *info, bool is_new)
 {
-    mcsm_port_t *first = node->sw ? &node->ports[0] : port;
+    struct mcsm_port *first = node->sw ? &node->ports[0] : port;
 
     if (is_new && node->sw) {
         first->guid = mcsm_get64(info, MCSM_NI_PORT_GUID);
@@ -233,11 +234,11 @@ static void ask_new(mcsm_sm_t *sm, mcsm_node_t *node, mcsm_port_t *port, const u
 
 static void got_node(void *arg, void *arg2, const uint8_t *mad, unsigned status)
 {
-    mcsm_port_t *through = arg2; /* NULL: our own node */
+    struct mcsm_port *through = arg2; /* NULL: our own node */
     const uint8_t *info = mad ? mad + MCSM_SMP_BODY : NULL;
-    mcsm_sm_t *sm = arg;
-    mcsm_node_t *node;
-    mcsm_port_t *port;
+    struct mcsm_sm *sm = arg;
+    struct mcsm_node *node;
+    struct mcsm_port *port;
     bool is_new;
 
     if (info == NULL || !is_sound(info)) {
@@ -268,9 +269,9 @@ static void got_node(void *arg, void *arg2, const uint8_t *mad, unsigned status)
     ask_new(sm, node, port, info, is_new);
 }
 
-static void probe(mcsm_sm_t *sm, mcsm_port_t *through)
+static void probe(struct mcsm_sm *sm, struct mcsm_port *through)
 {
-    mcsm_path_t path = through->node->path;
+    struct mcsm_path path = through->node->path;
 
     if (path.hops >= MCSM_MAX_HOPS) {
         mcsm_warn("0x%016lx is %u hops away, and directed routes go no farther",
@@ -282,9 +283,9 @@ static void probe(mcsm_sm_t *sm, mcsm_port_t *through)
     mcsm_smp(sm->mads, &path, MCSM_GET, MCSM_NODE_INFO, 0, NULL, got_node, sm, through);
 }
 
-void mcsm_sm_discover(mcsm_sm_t *sm)
+void mcsm_sm_discover(struct mcsm_sm *sm)
 {
-    mcsm_path_t here = {.hops = 0};
+    struct mcsm_path here = {.hops = 0};
 
     mcsm_fabric_free(sm->next);
     sm->next = mcsm_fabric_new();
@@ -297,11 +298,11 @@ void mcsm_sm_discover(mcsm_sm_t *sm)
     mcsm_smp(sm->mads, &here, MCSM_GET, MCSM_NODE_INFO, 0, NULL, got_node, sm, NULL);
 }
 
-static void check_borders(const mcsm_sm_t *sm)
+static void check_borders(const struct mcsm_sm *sm)
 {
     for (size_t i = 0; i < sm->config->border_count; i++) {
-        const mcsm_border_t *border = &sm->config->borders[i];
-        const mcsm_node_t *node = mcsm_fabric_find(sm->next, border->guid);
+        const struct mcsm_border *border = &sm->config->borders[i];
+        const struct mcsm_node *node = mcsm_fabric_find(sm->next, border->guid);
 
         if (node == NULL) {
             mcsm_warn("%s:%d: the border switch 0x%016lx is not reached", sm->config->path,
@@ -319,9 +320,9 @@ static void check_borders(const mcsm_sm_t *sm)
     }
 }
 
-void mcsm_sm_discovered(mcsm_sm_t *sm)
+void mcsm_sm_discovered(struct mcsm_sm *sm)
 {
-    mcsm_node_t *node, *next;
+    struct mcsm_node *node, *next;
 
     if (mcsm_fabric_index(sm->next) < 0) {
         return;

@@ -15,16 +15,16 @@ const char *mcsm_sm_state_name(uint8_t state)
     return state < 4 ? names[state] : "unknown";
 }
 
-void mcsm_election_start(mcsm_election_t *election)
+void mcsm_election_start(struct mcsm_election *election)
 {
     memset(election, 0, sizeof(*election));
     election->state = MCSM_SM_DISCOVERING_STATE;
     election->challenge = mcsm_random();
 }
 
-static void free_list(mcsm_rival_t **list)
+static void free_list(struct mcsm_rival **list)
 {
-    mcsm_rival_t *rival, *next;
+    struct mcsm_rival *rival, *next;
 
     LL_FOREACH_SAFE(*list, rival, next) {
         free(rival);
@@ -32,15 +32,15 @@ static void free_list(mcsm_rival_t **list)
     *list = NULL;
 }
 
-void mcsm_election_end(mcsm_election_t *election)
+void mcsm_election_end(struct mcsm_election *election)
 {
     free_list(&election->peers);
     free_list(&election->foreign);
 }
 
-void mcsm_sm_set_state(mcsm_sm_t *sm, uint8_t state)
+void mcsm_sm_set_state(struct mcsm_sm *sm, uint8_t state)
 {
-    mcsm_election_t *election = &sm->election;
+    struct mcsm_election *election = &sm->election;
 
     if (election->state == state) {
         return;
@@ -56,7 +56,7 @@ void mcsm_sm_set_state(mcsm_sm_t *sm, uint8_t state)
     }
 }
 
-void mcsm_election_info(const mcsm_sm_t *sm, uint8_t *body)
+void mcsm_election_info(const struct mcsm_sm *sm, uint8_t *body)
 {
     memset(body, 0, MCSM_SMP_DATA);
     mcsm_put64(body, MCSM_SMI_GUID, sm->own_guid);
@@ -67,15 +67,15 @@ void mcsm_election_info(const mcsm_sm_t *sm, uint8_t *body)
     body[MCSM_SMI_STATE] = sm->config->priority << 4 | sm->election.state;
 }
 
-static mcsm_rival_t *find(mcsm_rival_t *list, uint64_t guid)
+static struct mcsm_rival *find(struct mcsm_rival *list, uint64_t guid)
 {
-    mcsm_rival_t *rival;
+    struct mcsm_rival *rival;
 
     LL_SEARCH_SCALAR(list, rival, guid, guid);
     return rival;
 }
 
-static bool is_above_us(const mcsm_sm_t *sm, const mcsm_rival_t *rival)
+static bool is_above_us(const struct mcsm_sm *sm, const struct mcsm_rival *rival)
 {
     if (rival->priority != sm->config->priority) {
         return rival->priority > sm->config->priority;
@@ -85,7 +85,7 @@ static bool is_above_us(const mcsm_sm_t *sm, const mcsm_rival_t *rival)
 
 /* ---- foreign managers ---- */
 
-static void name_foreign(mcsm_sm_t *sm, mcsm_rival_t *rival)
+static void name_foreign(struct mcsm_sm *sm, struct mcsm_rival *rival)
 {
     bool master = rival->state == MCSM_SM_MASTER_STATE;
 
@@ -103,10 +103,10 @@ static void name_foreign(mcsm_sm_t *sm, mcsm_rival_t *rival)
 
 /* A foreign master may overwrite tables without M_Key protection. The
  * manager therefore writes all tables when a foreign master appears and when it disappears. */
-static void set_disputed(mcsm_sm_t *sm)
+static void set_disputed(struct mcsm_sm *sm)
 {
     bool disputed = false;
-    const mcsm_rival_t *rival;
+    const struct mcsm_rival *rival;
 
     LL_FOREACH(sm->election.foreign, rival) {
         disputed |= rival->state == MCSM_SM_MASTER_STATE;
@@ -119,9 +119,9 @@ static void set_disputed(mcsm_sm_t *sm)
     mcsm_sm_sweep(sm);
 }
 
-static void forget_unseen(mcsm_sm_t *sm)
+static void forget_unseen(struct mcsm_sm *sm)
 {
-    mcsm_rival_t *rival, *next;
+    struct mcsm_rival *rival, *next;
 
     LL_FOREACH_SAFE(sm->election.foreign, rival, next) {
         if (rival->seen) {
@@ -144,9 +144,10 @@ static void forget_unseen(mcsm_sm_t *sm)
 
 /* ---- asking ---- */
 
-static mcsm_rival_t *remember(mcsm_rival_t **list, mcsm_rival_t **other_list, uint64_t guid)
+static struct mcsm_rival *remember(struct mcsm_rival **list, struct mcsm_rival **other_list,
+                                   uint64_t guid)
 {
-    mcsm_rival_t *rival = find(*list, guid), *other = find(*other_list, guid);
+    struct mcsm_rival *rival = find(*list, guid), *other = find(*other_list, guid);
 
     if (other != NULL) {
         LL_DELETE(*other_list, other);
@@ -162,10 +163,10 @@ static mcsm_rival_t *remember(mcsm_rival_t **list, mcsm_rival_t **other_list, ui
 static void got_info(void *arg, void *arg2, const uint8_t *mad, unsigned status)
 {
     const uint8_t *body = mad ? mad + MCSM_SMP_BODY : NULL;
-    mcsm_port_t *port = arg2;
-    mcsm_sm_t *sm = arg;
-    mcsm_election_t *election = &sm->election;
-    mcsm_rival_t *rival;
+    struct mcsm_port *port = arg2;
+    struct mcsm_sm *sm = arg;
+    struct mcsm_election *election = &sm->election;
+    struct mcsm_rival *rival;
     bool peer;
 
     (void)status;
@@ -193,7 +194,7 @@ static void got_info(void *arg, void *arg2, const uint8_t *mad, unsigned status)
                rival->priority);
 }
 
-static void ask(mcsm_sm_t *sm, const mcsm_path_t *path, mcsm_answer_fn answer, void *arg2)
+static void ask(struct mcsm_sm *sm, const struct mcsm_path *path, mcsm_answer_fn answer, void *arg2)
 {
     uint8_t body[MCSM_SMP_DATA];
 
@@ -202,15 +203,15 @@ static void ask(mcsm_sm_t *sm, const mcsm_path_t *path, mcsm_answer_fn answer, v
     mcsm_smp(sm->mads, path, MCSM_GET, MCSM_SM_INFO, 0, body, answer, sm, arg2);
 }
 
-static void ask_all(mcsm_sm_t *sm, mcsm_fabric_t *fabric)
+static void ask_all(struct mcsm_sm *sm, struct mcsm_fabric *fabric)
 {
-    mcsm_node_t *node, *next;
+    struct mcsm_node *node, *next;
 
     sm->election.asked = mcsm_random();
     HASH_ITER(hh, fabric->nodes, node, next) {
         for (int i = 0; i <= node->nports; i++) {
-            mcsm_port_t *port = &node->ports[i];
-            mcsm_path_t path;
+            struct mcsm_port *port = &node->ports[i];
+            struct mcsm_path path;
 
             if (!mcsm_is_end_port(port) || !port->known || port == fabric->own_port ||
                 port->guid == sm->own_guid ||
@@ -223,9 +224,9 @@ static void ask_all(mcsm_sm_t *sm, mcsm_fabric_t *fabric)
     }
 }
 
-static void begin_round(mcsm_sm_t *sm, mcsm_fabric_t *fabric)
+static void begin_round(struct mcsm_sm *sm, struct mcsm_fabric *fabric)
 {
-    mcsm_rival_t *rival;
+    struct mcsm_rival *rival;
 
     LL_FOREACH(sm->election.peers, rival) {
         rival->seen = false;
@@ -236,19 +237,19 @@ static void begin_round(mcsm_sm_t *sm, mcsm_fabric_t *fabric)
     ask_all(sm, fabric);
 }
 
-void mcsm_election_ask(mcsm_sm_t *sm)
+void mcsm_election_ask(struct mcsm_sm *sm)
 {
     begin_round(sm, sm->next);
 }
 
-void mcsm_election_look(mcsm_sm_t *sm)
+void mcsm_election_look(struct mcsm_sm *sm)
 {
     begin_round(sm, sm->fabric);
 }
 
-void mcsm_election_looked(mcsm_sm_t *sm)
+void mcsm_election_looked(struct mcsm_sm *sm)
 {
-    const mcsm_rival_t *rival;
+    const struct mcsm_rival *rival;
 
     forget_unseen(sm);
     LL_FOREACH(sm->election.peers, rival) {
@@ -260,7 +261,7 @@ void mcsm_election_looked(mcsm_sm_t *sm)
 
 static void ordered(void *arg, void *arg2, const uint8_t *mad, unsigned status)
 {
-    mcsm_sm_t *sm = arg;
+    struct mcsm_sm *sm = arg;
 
     (void)arg2;
     if (mad == NULL) {
@@ -269,7 +270,7 @@ static void ordered(void *arg, void *arg2, const uint8_t *mad, unsigned status)
     }
 }
 
-static void order(mcsm_sm_t *sm, const mcsm_rival_t *peer, uint32_t what)
+static void order(struct mcsm_sm *sm, const struct mcsm_rival *peer, uint32_t what)
 {
     uint8_t body[MCSM_SMP_DATA];
 
@@ -279,10 +280,10 @@ static void order(mcsm_sm_t *sm, const mcsm_rival_t *peer, uint32_t what)
     mcsm_smp(sm->mads, &peer->path, MCSM_SET, MCSM_SM_INFO, what, body, ordered, sm, NULL);
 }
 
-bool mcsm_election_may_be_master(mcsm_sm_t *sm)
+bool mcsm_election_may_be_master(struct mcsm_sm *sm)
 {
     bool we_are = sm->election.state == MCSM_SM_MASTER_STATE;
-    const mcsm_rival_t *best = NULL, *peer;
+    const struct mcsm_rival *best = NULL, *peer;
 
     forget_unseen(sm);
     LL_FOREACH(sm->election.peers, peer) {
@@ -321,8 +322,8 @@ bool mcsm_election_may_be_master(mcsm_sm_t *sm)
 static void polled(void *arg, void *arg2, const uint8_t *mad, unsigned status)
 {
     const uint8_t *body = mad ? mad + MCSM_SMP_BODY : NULL;
-    mcsm_sm_t *sm = arg;
-    mcsm_election_t *election = &sm->election;
+    struct mcsm_sm *sm = arg;
+    struct mcsm_election *election = &sm->election;
     bool alive = false;
 
     (void)arg2;
@@ -352,9 +353,9 @@ static void polled(void *arg, void *arg2, const uint8_t *mad, unsigned status)
     mcsm_sm_sweep(sm);
 }
 
-void mcsm_election_poll(mcsm_sm_t *sm)
+void mcsm_election_poll(struct mcsm_sm *sm)
 {
-    const mcsm_rival_t *master = find(sm->election.peers, sm->election.master_guid);
+    const struct mcsm_rival *master = find(sm->election.peers, sm->election.master_guid);
 
     sm->election.asked = mcsm_random();
     if (master != NULL) {
@@ -366,10 +367,10 @@ void mcsm_election_poll(mcsm_sm_t *sm)
 
 /* ---- being asked ---- */
 
-typedef enum action { REFUSE, FOLLOW, TAKE_OVER, YIELD, SEARCH } action_t;
+enum action { REFUSE, FOLLOW, TAKE_OVER, YIELD, SEARCH };
 
 static const struct {
-    action_t action;
+    enum action action;
     uint8_t next;
 } transitions[4][6] = {
     [MCSM_SM_NOTACTIVE_STATE] = {[MCSM_SM_STANDBY] = {FOLLOW, MCSM_SM_STANDBY_STATE}},
@@ -380,7 +381,8 @@ static const struct {
                               [MCSM_SM_ACKNOWLEDGE] = {YIELD, MCSM_SM_STANDBY_STATE}},
 };
 
-static void answer(mcsm_sm_t *sm, const mcsm_addr_t *from, const uint8_t *mad, unsigned status)
+static void answer(struct mcsm_sm *sm, const struct mcsm_addr *from, const uint8_t *mad,
+                   unsigned status)
 {
     bool directed = mad[MCSM_MAD_CLASS] == MCSM_CLASS_SMP_DIRECT;
     uint64_t asked = mcsm_get64(mad + MCSM_SMP_BODY, MCSM_SMI_CHALLENGE);
@@ -397,9 +399,9 @@ static void answer(mcsm_sm_t *sm, const mcsm_addr_t *from, const uint8_t *mad, u
     mcsm_mad_send(sm->mads, from, reply, sizeof(reply));
 }
 
-static void act(mcsm_sm_t *sm, action_t action, uint8_t next, const uint8_t *body)
+static void act(struct mcsm_sm *sm, enum action action, uint8_t next, const uint8_t *body)
 {
-    mcsm_rival_t *peer = find(sm->election.peers, mcsm_get64(body, MCSM_SMI_GUID));
+    struct mcsm_rival *peer = find(sm->election.peers, mcsm_get64(body, MCSM_SMI_GUID));
 
     if (action == YIELD) {
         sm->election.master_guid = mcsm_get64(body, MCSM_SMI_GUID);
@@ -415,10 +417,10 @@ static void act(mcsm_sm_t *sm, action_t action, uint8_t next, const uint8_t *bod
 }
 
 /* Returns the status of the answer. */
-static unsigned obey(mcsm_sm_t *sm, uint32_t what, const uint8_t *body)
+static unsigned obey(struct mcsm_sm *sm, uint32_t what, const uint8_t *body)
 {
-    mcsm_election_t *election = &sm->election;
-    action_t action = what < 6 ? transitions[election->state][what].action : REFUSE;
+    struct mcsm_election *election = &sm->election;
+    enum action action = what < 6 ? transitions[election->state][what].action : REFUSE;
 
     if (election->last_challenge != 0 && what == election->last_what &&
         mcsm_proof_is_right(sm->config->sm_key, MCSM_ROLE_ORDER, election->last_challenge, what,
@@ -443,7 +445,7 @@ static unsigned obey(mcsm_sm_t *sm, uint32_t what, const uint8_t *body)
     return 0;
 }
 
-void mcsm_election_receive(mcsm_sm_t *sm, const mcsm_addr_t *from, const uint8_t *mad)
+void mcsm_election_receive(struct mcsm_sm *sm, const struct mcsm_addr *from, const uint8_t *mad)
 {
     unsigned status = 0;
 

@@ -24,26 +24,26 @@
 struct mcsm_sm;
 
 /* Another subnet manager on the ports of this cluster. */
-typedef struct mcsm_rival {
+struct mcsm_rival {
     struct mcsm_rival *next;
     uint64_t guid;
     uint64_t challenge; /* of a peer: the challenge that the next Set to it must answer */
-    mcsm_path_t path;
+    struct mcsm_path path;
     uint32_t act;
     uint16_t lid;
     uint8_t priority;
     uint8_t state;
     uint8_t named; /* foreign: the state that the log named last, plus 1 */
     bool seen;     /* in the round of questions that runs */
-} mcsm_rival_t;
+};
 
-typedef struct mcsm_election {
-    uint8_t state;           /* MCSM_SM_*_STATE */
-    mcsm_rival_t *peers;     /* managers of this cluster */
-    mcsm_rival_t *foreign;   /* managers that do not prove the SM_Key */
-    uint64_t asked;          /* the manager's challenge in its present queries */
-    uint64_t challenge;      /* the challenge that the next Set to this manager must answer */
-    uint64_t last_challenge; /* of the last Set that was accepted, which may be repeated */
+struct mcsm_election {
+    uint8_t state;              /* MCSM_SM_*_STATE */
+    struct mcsm_rival *peers;   /* managers of this cluster */
+    struct mcsm_rival *foreign; /* managers that do not prove the SM_Key */
+    uint64_t asked;             /* the manager's challenge in its present queries */
+    uint64_t challenge;         /* the challenge that the next Set to this manager must answer */
+    uint64_t last_challenge;    /* of the last Set that was accepted, which may be repeated */
     uint32_t last_what;
     bool handing_over;
     bool disputed; /* a foreign manager is a master on our ports */
@@ -51,10 +51,10 @@ typedef struct mcsm_election {
     uint32_t master_act;
     uint64_t master_alive; /* when the master answered a poll last */
     unsigned poll_failures;
-} mcsm_election_t;
+};
 
-void mcsm_election_start(mcsm_election_t *election);
-void mcsm_election_end(mcsm_election_t *election);
+void mcsm_election_start(struct mcsm_election *election);
+void mcsm_election_end(struct mcsm_election *election);
 const char *mcsm_sm_state_name(uint8_t state);
 void mcsm_sm_set_state(struct mcsm_sm *sm, uint8_t state);
 
@@ -72,7 +72,7 @@ void mcsm_election_looked(struct mcsm_sm *sm);
 void mcsm_election_poll(struct mcsm_sm *sm);
 
 /* A Get or Set of SMInfo came. */
-void mcsm_election_receive(struct mcsm_sm *sm, const mcsm_addr_t *from, const uint8_t *mad);
+void mcsm_election_receive(struct mcsm_sm *sm, const struct mcsm_addr *from, const uint8_t *mad);
 
 /* The 64 bytes of our SMInfo, without challenge and proof. */
 void mcsm_election_info(const struct mcsm_sm *sm, uint8_t *body);

@@ -9,19 +9,19 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-typedef struct keys {
+struct keys {
     uint64_t sm_key, m_key, m_key_before;
-} keys_t;
+};
 
 static const struct {
     const char *name;
     size_t offset;
-} lines[] = {{"sm-key", offsetof(keys_t, sm_key)},
-             {"m-key", offsetof(keys_t, m_key)},
-             {"m-key-before", offsetof(keys_t, m_key_before)}};
+} lines[] = {{"sm-key", offsetof(struct keys, sm_key)},
+             {"m-key", offsetof(struct keys, m_key)},
+             {"m-key-before", offsetof(struct keys, m_key_before)}};
 
 /* Returns 0, -ENOENT, or another -errno with a message in the log. */
-static int read_keys(const char *path, keys_t *keys)
+static int read_keys(const char *path, struct keys *keys)
 {
     FILE *file = fopen(path, "re");
     char line[128], name[32], number[32];
@@ -58,7 +58,7 @@ static int read_keys(const char *path, keys_t *keys)
     return 0;
 }
 
-static int write_keys(const char *path, const keys_t *keys)
+static int write_keys(const char *path, const struct keys *keys)
 {
     char temporary[320];
     int fd, status = 0;
@@ -94,9 +94,9 @@ static int write_keys(const char *path, const keys_t *keys)
     return status;
 }
 
-int mcsm_keys_complete(mcsm_config_t *config)
+int mcsm_keys_complete(struct mcsm_config *config)
 {
-    keys_t keys = {0, 0, 0}, kept;
+    struct keys keys = {0, 0, 0}, kept;
     char path[300];
     int status;
 

@@ -12,6 +12,6 @@
  * have the old M_Key until they are configured again. Returns 0, or -errno with a message in the
  * log. If the keys cannot be stored, a configuration without an M_Key gets none. Otherwise ports
  * would be locked by a key that no manager knows after a restart. */
-int mcsm_keys_complete(mcsm_config_t *config);
+int mcsm_keys_complete(struct mcsm_config *config);
 
 #endif

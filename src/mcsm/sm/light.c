@@ -6,8 +6,8 @@
 
 static void got_switch(void *arg, void *arg2, const uint8_t *mad, unsigned status)
 {
-    mcsm_node_t *node = arg2;
-    mcsm_sm_t *sm = arg;
+    struct mcsm_node *node = arg2;
+    struct mcsm_sm *sm = arg;
 
     (void)status;
     if (mad == NULL) {
@@ -22,8 +22,8 @@ static void got_switch(void *arg, void *arg2, const uint8_t *mad, unsigned statu
 /* A border port that waits for the other cluster, or a port with a new cable. */
 static void got_port(void *arg, void *arg2, const uint8_t *mad, unsigned status)
 {
-    mcsm_port_t *port = arg2;
-    mcsm_sm_t *sm = arg;
+    struct mcsm_port *port = arg2;
+    struct mcsm_sm *sm = arg;
     uint8_t state;
 
     (void)status;
@@ -41,7 +41,7 @@ static void got_port(void *arg, void *arg2, const uint8_t *mad, unsigned status)
 /* Whether something behind the port kept silent: it is asked again. */
 static void got_silent(void *arg, void *arg2, const uint8_t *mad, unsigned status)
 {
-    mcsm_sm_t *sm = arg;
+    struct mcsm_sm *sm = arg;
 
     (void)arg2;
     (void)status;
@@ -53,8 +53,8 @@ static void got_silent(void *arg, void *arg2, const uint8_t *mad, unsigned statu
 static void got_lease(void *arg, void *arg2, const uint8_t *mad, unsigned status)
 {
     const uint8_t *info = mad ? mad + MCSM_SMP_BODY : NULL;
-    const mcsm_port_t *port = arg2;
-    mcsm_sm_t *sm = arg;
+    const struct mcsm_port *port = arg2;
+    struct mcsm_sm *sm = arg;
 
     (void)status;
     if (mad == NULL || sm->fabric->own_port == NULL ||
@@ -70,7 +70,7 @@ static void got_lease(void *arg, void *arg2, const uint8_t *mad, unsigned status
 }
 
 /* Each light sweep reads a part of the end ports. In one lease, every port is read three times. */
-static void renew_leases(mcsm_sm_t *sm)
+static void renew_leases(struct mcsm_sm *sm)
 {
     size_t count = sm->fabric->end_count, some;
     unsigned lease = sm->config->m_key_lease;
@@ -80,8 +80,8 @@ static void renew_leases(mcsm_sm_t *sm)
     }
     some = count * 3 * sm->config->sweep_interval / lease + 1;
     for (size_t i = 0; i < some && i < count; i++) {
-        mcsm_port_t *port = sm->fabric->ends[sm->next_lease++ % count];
-        mcsm_path_t path = mcsm_sm_path(port);
+        struct mcsm_port *port = sm->fabric->ends[sm->next_lease++ % count];
+        struct mcsm_path path = mcsm_sm_path(port);
 
         if (port->known && port->lid != 0) {
             mcsm_smp(sm->mads, &path, MCSM_GET, MCSM_PORT_INFO, port->num, NULL, got_lease, sm,
@@ -90,9 +90,9 @@ static void renew_leases(mcsm_sm_t *sm)
     }
 }
 
-void mcsm_sm_light(mcsm_sm_t *sm)
+void mcsm_sm_light(struct mcsm_sm *sm)
 {
-    const mcsm_path_t here = {.hops = 0};
+    const struct mcsm_path here = {.hops = 0};
 
     sm->sweep.changed = false;
     sm->stats.light_sweeps++;
@@ -107,12 +107,12 @@ void mcsm_sm_light(mcsm_sm_t *sm)
     mcsm_election_look(sm);
     renew_leases(sm);
     for (int i = 0; i < sm->fabric->switch_count; i++) {
-        mcsm_node_t *node = sm->fabric->switches[i];
+        struct mcsm_node *node = sm->fabric->switches[i];
 
         mcsm_smp(sm->mads, &node->path, MCSM_GET, MCSM_SWITCH_INFO, 0, NULL, got_switch, sm, node);
         for (int p = 1; p <= node->nports; p++) {
-            mcsm_port_t *port = &node->ports[p];
-            mcsm_path_t path = node->path;
+            struct mcsm_port *port = &node->ports[p];
+            struct mcsm_path path = node->path;
 
             if (port->border && port->state != MCSM_STATE_ACTIVE) {
                 mcsm_smp(sm->mads, &path, MCSM_GET, MCSM_PORT_INFO, p, NULL, got_port, sm, port);
@@ -128,7 +128,7 @@ void mcsm_sm_light(mcsm_sm_t *sm)
 
 /* ---- traps ---- */
 
-static void repress(mcsm_sm_t *sm, const mcsm_addr_t *from, const uint8_t *mad)
+static void repress(struct mcsm_sm *sm, const struct mcsm_addr *from, const uint8_t *mad)
 {
     uint8_t answer[MCSM_MAD_SIZE];
 
@@ -143,8 +143,8 @@ static void repress(mcsm_sm_t *sm, const mcsm_addr_t *from, const uint8_t *mad)
 static void got_desc(void *arg, void *arg2, const uint8_t *mad, unsigned status)
 {
     uint64_t guid = (uintptr_t)arg2;
-    mcsm_sm_t *sm = arg;
-    mcsm_node_t *node = mcsm_fabric_find(sm->fabric, guid);
+    struct mcsm_sm *sm = arg;
+    struct mcsm_node *node = mcsm_fabric_find(sm->fabric, guid);
 
     (void)status;
     if (mad == NULL || node == NULL) {
@@ -163,7 +163,7 @@ static bool only_description(const uint8_t *notice)
 }
 
 /* A broken link may send traps 129 to 131 without end. Ten in a second are logged and handed on. */
-static bool is_in_burst(mcsm_sm_t *sm, unsigned trap)
+static bool is_in_burst(struct mcsm_sm *sm, unsigned trap)
 {
     enum { PER_SECOND = 10 };
     uint64_t second = mcsm_now() / 1000;
@@ -183,9 +183,9 @@ static bool is_in_burst(mcsm_sm_t *sm, unsigned trap)
 
 /* The port refused an SMP with a wrong M_Key. Now the lease of the port runs. Reading the port with
  * the right key stops the lease. */
-static void bad_m_key(mcsm_sm_t *sm, mcsm_port_t *port, const uint8_t *notice)
+static void bad_m_key(struct mcsm_sm *sm, struct mcsm_port *port, const uint8_t *notice)
 {
-    mcsm_path_t path = mcsm_sm_path(port);
+    struct mcsm_path path = mcsm_sm_path(port);
 
     mcsm_sm_report(sm, "wrong-m-key", MCSM_LOG_ERROR, port->guid, port->num,
                    "%s (0x%016lx) refused an SMP with a wrong M_Key from LID %u (method 0x%02x, "
@@ -195,12 +195,12 @@ static void bad_m_key(mcsm_sm_t *sm, mcsm_port_t *port, const uint8_t *notice)
     mcsm_smp(sm->mads, &path, MCSM_GET, MCSM_PORT_INFO, port->num, NULL, got_lease, sm, port);
 }
 
-static void act_on(mcsm_sm_t *sm, unsigned trap, mcsm_port_t *port, const uint8_t *notice)
+static void act_on(struct mcsm_sm *sm, unsigned trap, struct mcsm_port *port, const uint8_t *notice)
 {
     static const char *const what[] = {
         "a port changed its state", "local link integrity threshold reached",
         "excessive buffer overrun threshold reached", "flow control watchdog expired"};
-    mcsm_path_t path = mcsm_sm_path(port);
+    struct mcsm_path path = mcsm_sm_path(port);
 
     if (trap == 256) {
         bad_m_key(sm, port, notice);
@@ -223,11 +223,12 @@ static void act_on(mcsm_sm_t *sm, unsigned trap, mcsm_port_t *port, const uint8_
     }
 }
 
-void mcsm_sm_trap(mcsm_sm_t *sm, const mcsm_addr_t *from, const uint8_t *mad)
+void mcsm_sm_trap(struct mcsm_sm *sm, const struct mcsm_addr *from, const uint8_t *mad)
 {
     const uint8_t *notice = mad + MCSM_SMP_BODY;
     unsigned trap = mcsm_get16(notice, 4), issuer = mcsm_get16(notice, 6);
-    mcsm_port_t *port = mcsm_fabric_by_lid(sm->fabric, from->lid == 0xffff ? issuer : from->lid);
+    struct mcsm_port *port =
+        mcsm_fabric_by_lid(sm->fabric, from->lid == 0xffff ? issuer : from->lid);
 
     if (port == NULL || mcsm_fabric_by_lid(sm->fabric, issuer) == NULL) {
         sm->stats.foreign_traps++;

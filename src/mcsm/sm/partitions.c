@@ -24,8 +24,8 @@ static bool has_guid(const uint64_t *guids, size_t count, uint64_t guid)
 }
 
 /* The key that a partition gives to a port; 0: none. */
-static uint16_t key_of(const mcsm_sm_t *sm, const mcsm_partition_t *partition,
-                       const mcsm_port_t *port)
+static uint16_t key_of(const struct mcsm_sm *sm, const struct mcsm_partition *partition,
+                       const struct mcsm_port *port)
 {
     bool full = has_guid(partition->full, partition->full_count, port->guid);
     bool limited = has_guid(partition->limited, partition->limited_count, port->guid);
@@ -42,7 +42,7 @@ static uint16_t key_of(const mcsm_sm_t *sm, const mcsm_partition_t *partition,
     return 0;
 }
 
-static uint16_t wanted_key(const mcsm_sm_t *sm, const mcsm_port_t *port, uint16_t base)
+static uint16_t wanted_key(const struct mcsm_sm *sm, const struct mcsm_port *port, uint16_t base)
 {
     for (size_t i = 0; i < sm->config->partition_count; i++) {
         if (sm->config->partitions[i].pkey == base) {
@@ -73,7 +73,7 @@ static int find_free(const uint16_t *table, unsigned count)
 }
 
 /* Computes the wanted table of an end port. `table` has port->pkey_count entries. */
-static void plan_table(const mcsm_sm_t *sm, const mcsm_port_t *port, uint16_t *table)
+static void plan_table(const struct mcsm_sm *sm, const struct mcsm_port *port, uint16_t *table)
 {
     unsigned room = mcsm_get16(port->node->info, MCSM_NI_PARTITION_CAP);
 
@@ -89,7 +89,7 @@ static void plan_table(const mcsm_sm_t *sm, const mcsm_port_t *port, uint16_t *t
         }
     }
     for (size_t i = 0; i < sm->config->partition_count; i++) {
-        const mcsm_partition_t *partition = &sm->config->partitions[i];
+        const struct mcsm_partition *partition = &sm->config->partitions[i];
         uint16_t key = key_of(sm, partition, port);
         int at;
 
@@ -111,7 +111,7 @@ static void plan_table(const mcsm_sm_t *sm, const mcsm_port_t *port, uint16_t *t
 static void got_block(void *arg, void *arg2, const uint8_t *mad, unsigned status)
 {
     unsigned block = mad ? mcsm_get32(mad, MCSM_MAD_MOD) & 0xffff : 0;
-    mcsm_port_t *port = arg2;
+    struct mcsm_port *port = arg2;
 
     (void)arg;
     (void)status;
@@ -126,7 +126,7 @@ static void got_block(void *arg, void *arg2, const uint8_t *mad, unsigned status
     }
 }
 
-static int make_room(mcsm_port_t *port, unsigned entries)
+static int make_room(struct mcsm_port *port, unsigned entries)
 {
     unsigned blocks = (entries + BLOCK - 1) / BLOCK;
 
@@ -143,10 +143,10 @@ static int make_room(mcsm_port_t *port, unsigned entries)
     return port->pkeys ? 0 : -ENOMEM;
 }
 
-void mcsm_sm_read_pkeys(mcsm_sm_t *sm, mcsm_port_t *port)
+void mcsm_sm_read_pkeys(struct mcsm_sm *sm, struct mcsm_port *port)
 {
-    mcsm_port_t *was = mcsm_fabric_find_port(sm->fabric, port->guid);
-    mcsm_path_t path = mcsm_sm_path(port);
+    struct mcsm_port *was = mcsm_fabric_find_port(sm->fabric, port->guid);
+    struct mcsm_path path = mcsm_sm_path(port);
 
     if (make_room(port, mcsm_get16(port->node->info, MCSM_NI_PARTITION_CAP)) < 0) {
         mcsm_error("out of memory: the P_Keys of 0x%016lx are not set", port->guid);
@@ -169,7 +169,7 @@ void mcsm_sm_read_pkeys(mcsm_sm_t *sm, mcsm_port_t *port)
 
 static void set_block(void *arg, void *arg2, const uint8_t *mad, unsigned status)
 {
-    mcsm_port_t *port = arg2;
+    struct mcsm_port *port = arg2;
 
     if (mad != NULL) {
         got_block(arg, arg2, mad, status);
@@ -179,10 +179,11 @@ static void set_block(void *arg, void *arg2, const uint8_t *mad, unsigned status
     mcsm_sm_set_done(arg, arg2, mad, status);
 }
 
-static void write_blocks(mcsm_sm_t *sm, mcsm_port_t *port, const uint16_t *table, bool all)
+static void write_blocks(struct mcsm_sm *sm, struct mcsm_port *port, const uint16_t *table,
+                         bool all)
 {
     uint32_t number = port->node->sw ? (uint32_t)port->num << 16 : 0;
-    mcsm_path_t path = mcsm_sm_path(port);
+    struct mcsm_path path = mcsm_sm_path(port);
     uint8_t body[64];
 
     for (unsigned block = 0; block < port->pkey_count / BLOCK; block++) {
@@ -200,7 +201,8 @@ static void write_blocks(mcsm_sm_t *sm, mcsm_port_t *port, const uint16_t *table
 }
 
 /* The table of a switch port belongs to the manager, so it is written without being read. */
-static void plan_filter(mcsm_sm_t *sm, mcsm_port_t *port, const uint16_t *keys, unsigned count)
+static void plan_filter(struct mcsm_sm *sm, struct mcsm_port *port, const uint16_t *keys,
+                        unsigned count)
 {
     unsigned room = mcsm_get16(port->node->sw_info, MCSM_SI_PARTITION_CAP), used = 0;
     uint16_t *table;
@@ -239,7 +241,7 @@ static void plan_filter(mcsm_sm_t *sm, mcsm_port_t *port, const uint16_t *keys, 
     free(table);
 }
 
-void mcsm_sm_plan_pkeys(mcsm_sm_t *sm, mcsm_port_t *port)
+void mcsm_sm_plan_pkeys(struct mcsm_sm *sm, struct mcsm_port *port)
 {
     uint16_t *table;
 

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <sys/random.h>
 
-static void compute(uint64_t key, mcsm_role_t role, uint64_t challenge, uint32_t what,
+static void compute(uint64_t key, enum mcsm_role role, uint64_t challenge, uint32_t what,
                     const uint8_t *body, uint8_t proof[MCSM_PROOF_SIZE])
 {
     uint8_t secret[8], text[1 + 8 + 4 + MCSM_SMI_PROOF], mac[EVP_MAX_MD_SIZE];
@@ -25,13 +25,13 @@ static void compute(uint64_t key, mcsm_role_t role, uint64_t challenge, uint32_t
     memcpy(proof, mac, MCSM_PROOF_SIZE);
 }
 
-void mcsm_proof_write(uint64_t key, mcsm_role_t role, uint64_t challenge, uint32_t what,
+void mcsm_proof_write(uint64_t key, enum mcsm_role role, uint64_t challenge, uint32_t what,
                       uint8_t *body)
 {
     compute(key, role, challenge, what, body, body + MCSM_SMI_PROOF);
 }
 
-bool mcsm_proof_is_right(uint64_t key, mcsm_role_t role, uint64_t challenge, uint32_t what,
+bool mcsm_proof_is_right(uint64_t key, enum mcsm_role role, uint64_t challenge, uint32_t what,
                          const uint8_t *body)
 {
     uint8_t proof[MCSM_PROOF_SIZE];

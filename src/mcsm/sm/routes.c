@@ -11,12 +11,12 @@
 /* Returns the number of sources behind a transit port: the LIDs of the neighbours behind the port,
  * divided by the number of ports to these neighbours. The LIDs count as at most `own`, the sources
  * of this cluster, because a range may be much larger than a cluster. */
-static int foreign_sources(const mcsm_config_t *config, uint8_t neighbour, int own)
+static int foreign_sources(const struct mcsm_config *config, uint8_t neighbour, int own)
 {
     int lids = 0, ports = 0;
 
     for (size_t i = 0; i < config->neighbour_count; i++) {
-        const mcsm_neighbour_t *other = &config->neighbours[i];
+        const struct mcsm_neighbour *other = &config->neighbours[i];
 
         if (other->via == neighbour) {
             lids += other->db.count ? (int)other->db.count : other->lids.to - other->lids.from + 1;
@@ -31,9 +31,10 @@ static int foreign_sources(const mcsm_config_t *config, uint8_t neighbour, int o
     return ports > 0 ? (lids + ports - 1) / ports : 0;
 }
 
-static mcsm_port_t *border_port(const mcsm_fabric_t *fabric, const mcsm_border_t *border)
+static struct mcsm_port *border_port(const struct mcsm_fabric *fabric,
+                                     const struct mcsm_border *border)
 {
-    mcsm_node_t *node = mcsm_fabric_find(fabric, border->guid);
+    struct mcsm_node *node = mcsm_fabric_find(fabric, border->guid);
 
     if (node == NULL || !node->sw || border->port > node->nports) {
         return NULL;
@@ -41,19 +42,19 @@ static mcsm_port_t *border_port(const mcsm_fabric_t *fabric, const mcsm_border_t
     return &node->ports[border->port];
 }
 
-static bool is_open(const mcsm_port_t *port)
+static bool is_open(const struct mcsm_port *port)
 {
     return port != NULL && port->known && port->state >= MCSM_STATE_INIT && !port->drained;
 }
 
 /* Where LIDs of neighbour `index` leave: the transit ports to the cluster they go through. */
-static int list_exits(const mcsm_sm_t *sm, size_t index, mcsm_port_t **exits, bool *alive)
+static int list_exits(const struct mcsm_sm *sm, size_t index, struct mcsm_port **exits, bool *alive)
 {
-    const mcsm_config_t *config = sm->config;
+    const struct mcsm_config *config = sm->config;
     int count = 0;
 
     for (size_t i = 0; i < config->border_count; i++) {
-        const mcsm_border_t *border = &config->borders[i];
+        const struct mcsm_border *border = &config->borders[i];
 
         if (!border->transit || border->neighbour != config->neighbours[index].via) {
             continue;
@@ -65,10 +66,10 @@ static int list_exits(const mcsm_sm_t *sm, size_t index, mcsm_port_t **exits, bo
     return count;
 }
 
-static int add_foreign(mcsm_sm_t *sm, mcsm_graph_t *graph, size_t index, mcsm_port_t **exits,
-                       bool *alive)
+static int add_foreign(struct mcsm_sm *sm, struct mcsm_graph *graph, size_t index,
+                       struct mcsm_port **exits, bool *alive)
 {
-    const mcsm_neighbour_t *neighbour = &sm->config->neighbours[index];
+    const struct mcsm_neighbour *neighbour = &sm->config->neighbours[index];
     int count = list_exits(sm, index, exits, alive), status = 0;
     size_t lids = neighbour->db.count ? neighbour->db.count :
                                         (size_t)neighbour->lids.to - neighbour->lids.from + 1;
@@ -86,15 +87,15 @@ static int add_foreign(mcsm_sm_t *sm, mcsm_graph_t *graph, size_t index, mcsm_po
     return status;
 }
 
-static int add_targets(mcsm_sm_t *sm, mcsm_graph_t *graph)
+static int add_targets(struct mcsm_sm *sm, struct mcsm_graph *graph)
 {
     size_t room = sm->config->border_count + 1;
-    mcsm_port_t **exits = calloc(room, sizeof(*exits));
+    struct mcsm_port **exits = calloc(room, sizeof(*exits));
     bool *alive = calloc(room, sizeof(*alive));
     int status = exits && alive ? 0 : -ENOMEM;
 
     for (unsigned lid = 1; lid <= sm->next->lid_top && status == 0; lid++) {
-        const mcsm_port_t *port = sm->next->by_lid[lid];
+        const struct mcsm_port *port = sm->next->by_lid[lid];
 
         if (port == NULL) {
             continue;
@@ -113,13 +114,13 @@ static int add_targets(mcsm_sm_t *sm, mcsm_graph_t *graph)
     return status;
 }
 
-static void connect_switch(mcsm_graph_t *graph, const mcsm_node_t *node)
+static void connect_switch(struct mcsm_graph *graph, const struct mcsm_node *node)
 {
-    mcsm_gswitch_t *sw = &graph->sw[node->index];
+    struct mcsm_gswitch *sw = &graph->sw[node->index];
 
     sw->guid = node->guid;
     for (int p = 1; p <= node->nports; p++) {
-        const mcsm_port_t *port = &node->ports[p];
+        const struct mcsm_port *port = &node->ports[p];
 
         if (port->peer == NULL || !mcsm_port_usable(port) || port->peer->node == node) {
             continue;
@@ -134,11 +135,11 @@ static void connect_switch(mcsm_graph_t *graph, const mcsm_node_t *node)
     }
 }
 
-static mcsm_graph_t *make_graph(const mcsm_sm_t *sm)
+static struct mcsm_graph *make_graph(const struct mcsm_sm *sm)
 {
-    const mcsm_fabric_t *fabric = sm->next;
+    const struct mcsm_fabric *fabric = sm->next;
     uint8_t *nports = calloc(fabric->switch_count + 1, 1);
-    mcsm_graph_t *graph = NULL;
+    struct mcsm_graph *graph = NULL;
 
     for (int i = 0; nports != NULL && i < fabric->switch_count; i++) {
         nports[i] = fabric->switches[i]->nports;
@@ -154,8 +155,8 @@ static mcsm_graph_t *make_graph(const mcsm_sm_t *sm)
         graph->sw[i].bare = graph->sw[i].hosts == 0;
     }
     for (size_t i = 0; graph != NULL && i < sm->config->border_count; i++) {
-        const mcsm_border_t *border = &sm->config->borders[i];
-        const mcsm_port_t *port = border_port(fabric, border);
+        const struct mcsm_border *border = &sm->config->borders[i];
+        const struct mcsm_port *port = border_port(fabric, border);
 
         if (border->joint && is_open(port)) {
             graph->sw[port->node->index].bare = false;
@@ -172,14 +173,14 @@ static mcsm_graph_t *make_graph(const mcsm_sm_t *sm)
 /* ---- lanes and the contract of the borders ---- */
 
 /* Searches for a circle of channels, including packets of groups. Returns its length. */
-static int find_loop(const mcsm_sm_t *sm, const mcsm_graph_t *graph, const mcsm_tree_t *tree,
-                     int *circle, int room)
+static int find_loop(const struct mcsm_sm *sm, const struct mcsm_graph *graph,
+                     const struct mcsm_tree *tree, int *circle, int room)
 {
     bool shared = tree != NULL && sm->config->multicast_sl == 0;
     int found = 0;
 
     for (int lane = 0; lane < graph->lanes && found == 0; lane++) {
-        mcsm_deps_t *deps = mcsm_deps_new(graph);
+        struct mcsm_deps *deps = mcsm_deps_new(graph);
 
         found = deps ? mcsm_deps_note_unicast(deps, lane) : -ENOMEM;
         if (found == 0 && lane == 0 && shared) {
@@ -194,10 +195,10 @@ static int find_loop(const mcsm_sm_t *sm, const mcsm_graph_t *graph, const mcsm_
 }
 
 /* The lanes that every link of the cluster has. */
-static int lanes_there(const mcsm_sm_t *sm)
+static int lanes_there(const struct mcsm_sm *sm)
 {
     int least = sm->config->set_sl2vl ? 1 : MCSM_MAX_LANES;
-    mcsm_node_t *node, *next;
+    struct mcsm_node *node, *next;
 
     HASH_ITER(hh, sm->next->nodes, node, next) {
         for (int p = 1; p <= node->nports; p++) {
@@ -212,7 +213,8 @@ static int lanes_there(const mcsm_sm_t *sm)
     return least;
 }
 
-static void report_loop(mcsm_sm_t *sm, const mcsm_graph_t *graph, const int *circle, int length)
+static void report_loop(struct mcsm_sm *sm, const struct mcsm_graph *graph, const int *circle,
+                        int length)
 {
     if (length > 0 && sm->stats.credit_loop == 0) {
         mcsm_sm_report(sm, "credit-loop", MCSM_LOG_WARN, 0, 0,
@@ -230,8 +232,8 @@ static void report_loop(mcsm_sm_t *sm, const mcsm_graph_t *graph, const int *cir
 }
 
 /* Routes of the engine and a tree. */
-static int route_and_grow(mcsm_sm_t *sm, mcsm_graph_t *graph, mcsm_engine_t engine,
-                          mcsm_tree_t **tree_p)
+static int route_and_grow(struct mcsm_sm *sm, struct mcsm_graph *graph, enum mcsm_engine engine,
+                          struct mcsm_tree **tree_p)
 {
     int status = mcsm_route_by(graph, sm->config, engine);
 
@@ -242,8 +244,8 @@ static int route_and_grow(mcsm_sm_t *sm, mcsm_graph_t *graph, mcsm_engine_t engi
 }
 
 /* The shortest routes with as many lanes as they need; if the links have fewer, Up/Down. */
-static int route_with_lanes(mcsm_sm_t *sm, mcsm_graph_t *graph, mcsm_engine_t engine,
-                            mcsm_tree_t **tree_p)
+static int route_with_lanes(struct mcsm_sm *sm, struct mcsm_graph *graph, enum mcsm_engine engine,
+                            struct mcsm_tree **tree_p)
 {
     int there = lanes_there(sm), needed, loop = find_loop(sm, graph, *tree_p, NULL, 0);
 
@@ -268,15 +270,15 @@ static int route_with_lanes(mcsm_sm_t *sm, mcsm_graph_t *graph, mcsm_engine_t en
     return route_and_grow(sm, graph, MCSM_ENGINE_UPDN, tree_p);
 }
 
-typedef struct borders {
-    mcsm_contract_t contract;
-    mcsm_gate_t *gates;
-    const mcsm_border_t **lines; /* of each gate */
+struct borders {
+    struct mcsm_contract contract;
+    struct mcsm_gate *gates;
+    const struct mcsm_border **lines; /* of each gate */
     int *via, *cluster;
     bool *allowed, *enters;
-} borders_t;
+};
 
-static void borders_free(borders_t *borders)
+static void borders_free(struct borders *borders)
 {
     free(borders->gates);
     free(borders->lines);
@@ -286,26 +288,27 @@ static void borders_free(borders_t *borders)
     free(borders->enters);
 }
 
-static void list_gates(const mcsm_sm_t *sm, borders_t *borders)
+static void list_gates(const struct mcsm_sm *sm, struct borders *borders)
 {
-    const mcsm_config_t *config = sm->config;
+    const struct mcsm_config *config = sm->config;
 
     for (size_t i = 0; i < config->border_count; i++) {
-        const mcsm_border_t *border = &config->borders[i];
-        const mcsm_port_t *port = border_port(sm->next, border);
+        const struct mcsm_border *border = &config->borders[i];
+        const struct mcsm_port *port = border_port(sm->next, border);
 
         if (!is_open(port)) {
             continue;
         }
         borders->lines[borders->contract.count] = border;
-        borders->gates[borders->contract.count++] = (mcsm_gate_t){
+        borders->gates[borders->contract.count++] = (struct mcsm_gate){
             port->node->index, port->num, border->neighbour, border->transit, border->joint};
     }
 }
 
-static int borders_new(const mcsm_sm_t *sm, const mcsm_graph_t *graph, borders_t *borders)
+static int borders_new(const struct mcsm_sm *sm, const struct mcsm_graph *graph,
+                       struct borders *borders)
 {
-    const mcsm_config_t *config = sm->config;
+    const struct mcsm_config *config = sm->config;
     size_t n = config->border_count, clusters = config->neighbour_count;
 
     memset(borders, 0, sizeof(*borders));
@@ -352,7 +355,8 @@ static int borders_new(const mcsm_sm_t *sm, const mcsm_graph_t *graph, borders_t
 }
 
 /* contract = report: the routes stay, and the log says that they exceed the contract. */
-static int name_excess(mcsm_sm_t *sm, const mcsm_contract_t *contract, const mcsm_graph_t *graph)
+static int name_excess(struct mcsm_sm *sm, const struct mcsm_contract *contract,
+                       const struct mcsm_graph *graph)
 {
     size_t n = contract->count, excess = 0;
     bool *matrix = calloc(n * n + 1, sizeof(bool));
@@ -372,17 +376,17 @@ static int name_excess(mcsm_sm_t *sm, const mcsm_contract_t *contract, const mcs
     return status;
 }
 
-static int keep_contract(mcsm_sm_t *sm, mcsm_graph_t *graph, const mcsm_tree_t *tree)
+static int keep_contract(struct mcsm_sm *sm, struct mcsm_graph *graph, const struct mcsm_tree *tree)
 {
-    mcsm_contract_result_t result;
-    borders_t borders;
+    struct mcsm_contract_result result;
+    struct borders borders;
     int status = borders_new(sm, graph, &borders);
 
     if (status < 0) {
         return status;
     }
     borders.contract.tree = sm->config->multicast_sl == 0 ? tree : NULL;
-    result = (mcsm_contract_result_t){.broken = false};
+    result = (struct mcsm_contract_result){.broken = false};
     if (!sm->config->contract_only_named) {
         status = mcsm_contract_keep(graph, &borders.contract, &result);
     } else {
@@ -404,7 +408,7 @@ static int keep_contract(mcsm_sm_t *sm, mcsm_graph_t *graph, const mcsm_tree_t *
     return 0;
 }
 
-static bool has_transit(const mcsm_config_t *config)
+static bool has_transit(const struct mcsm_config *config)
 {
     for (size_t i = 0; i < config->border_count; i++) {
         if (config->borders[i].transit) {
@@ -414,9 +418,9 @@ static bool has_transit(const mcsm_config_t *config)
     return false;
 }
 
-static int compute(mcsm_sm_t *sm, mcsm_graph_t *graph, mcsm_tree_t **tree_p)
+static int compute(struct mcsm_sm *sm, struct mcsm_graph *graph, struct mcsm_tree **tree_p)
 {
-    mcsm_engine_t engine = sm->config->engine;
+    enum mcsm_engine engine = sm->config->engine;
     int status, circle[8];
 
     if (engine == MCSM_ENGINE_AUTO) {
@@ -435,15 +439,15 @@ static int compute(mcsm_sm_t *sm, mcsm_graph_t *graph, mcsm_tree_t **tree_p)
     return status;
 }
 
-int mcsm_sm_route(mcsm_sm_t *sm)
+int mcsm_sm_route(struct mcsm_sm *sm)
 {
     uint64_t start = mcsm_now();
-    mcsm_graph_t *graph = make_graph(sm);
-    mcsm_tree_t *tree = NULL;
+    struct mcsm_graph *graph = make_graph(sm);
+    struct mcsm_tree *tree = NULL;
     int status = graph ? add_targets(sm, graph) : -ENOMEM;
 
     for (int i = 0; i < sm->next->switch_count && status == 0; i++) {
-        mcsm_node_t *node = sm->next->switches[i];
+        struct mcsm_node *node = sm->next->switches[i];
 
         status = mcsm_fabric_tables(node, graph->lid_top, sm->config->mlids);
         if (status == 0) {
@@ -468,14 +472,16 @@ int mcsm_sm_route(mcsm_sm_t *sm)
     return 0;
 }
 
-static int switch_of(const mcsm_port_t *port)
+static int switch_of(const struct mcsm_port *port)
 {
-    const mcsm_node_t *node = port->node->sw ? port->node : port->peer ? port->peer->node : NULL;
+    const struct mcsm_node *node = port->node->sw ? port->node :
+                                   port->peer     ? port->peer->node :
+                                                    NULL;
 
     return node != NULL && node->sw ? node->index : -1;
 }
 
-uint8_t mcsm_sm_lane(const mcsm_sm_t *sm, const mcsm_port_t *a, const mcsm_port_t *b)
+uint8_t mcsm_sm_lane(const struct mcsm_sm *sm, const struct mcsm_port *a, const struct mcsm_port *b)
 {
     int from = switch_of(a), to = b ? switch_of(b) : -1;
 
@@ -486,7 +492,7 @@ uint8_t mcsm_sm_lane(const mcsm_sm_t *sm, const mcsm_port_t *a, const mcsm_port_
     return mcsm_lane(sm->graph, from, to);
 }
 
-int mcsm_sm_lanes(const mcsm_sm_t *sm)
+int mcsm_sm_lanes(const struct mcsm_sm *sm)
 {
     int lanes = sm->graph ? sm->graph->lanes : 1;
 
@@ -495,18 +501,18 @@ int mcsm_sm_lanes(const mcsm_sm_t *sm)
 
 /* ---- multicast ---- */
 
-typedef struct leaves {
-    const mcsm_fabric_t *fabric;
-    const mcsm_graph_t *graph;
-    mcsm_leaf_t *list;
+struct leaves {
+    const struct mcsm_fabric *fabric;
+    const struct mcsm_graph *graph;
+    struct mcsm_leaf *list;
     size_t count, room;
-} leaves_t;
+};
 
-static void add_leaf(leaves_t *leaves, int sw, uint8_t port)
+static void add_leaf(struct leaves *leaves, int sw, uint8_t port)
 {
     if (leaves->count == leaves->room) {
         size_t room = leaves->room ? leaves->room * 2 : 64;
-        mcsm_leaf_t *more = realloc(leaves->list, room * sizeof(*more));
+        struct mcsm_leaf *more = realloc(leaves->list, room * sizeof(*more));
 
         if (more == NULL) {
             return;
@@ -514,14 +520,14 @@ static void add_leaf(leaves_t *leaves, int sw, uint8_t port)
         leaves->list = more;
         leaves->room = room;
     }
-    leaves->list[leaves->count++] = (mcsm_leaf_t){sw, port};
+    leaves->list[leaves->count++] = (struct mcsm_leaf){sw, port};
 }
 
 /* A member that only sends needs its switch in the tree, but receives nothing. */
 static void add_member(void *arg, uint64_t port_guid, bool receives)
 {
-    leaves_t *leaves = arg;
-    const mcsm_port_t *port = mcsm_fabric_find_port(leaves->fabric, port_guid);
+    struct leaves *leaves = arg;
+    const struct mcsm_port *port = mcsm_fabric_find_port(leaves->fabric, port_guid);
 
     if (port == NULL) {
         return;
@@ -536,11 +542,11 @@ static void add_member(void *arg, uint64_t port_guid, bool receives)
     }
 }
 
-static void add_joints(const mcsm_sm_t *sm, leaves_t *leaves)
+static void add_joints(const struct mcsm_sm *sm, struct leaves *leaves)
 {
     for (size_t i = 0; i < sm->config->border_count; i++) {
-        const mcsm_border_t *border = &sm->config->borders[i];
-        const mcsm_port_t *port = border_port(leaves->fabric, border);
+        const struct mcsm_border *border = &sm->config->borders[i];
+        const struct mcsm_port *port = border_port(leaves->fabric, border);
 
         if (border->joint && is_open(port)) {
             add_leaf(leaves, port->node->index, border->port);
@@ -548,10 +554,11 @@ static void add_joints(const mcsm_sm_t *sm, leaves_t *leaves)
     }
 }
 
-static void store(const mcsm_fabric_t *fabric, unsigned mlids, unsigned index, uint64_t (*ports)[4])
+static void store(const struct mcsm_fabric *fabric, unsigned mlids, unsigned index,
+                  uint64_t (*ports)[4])
 {
     for (int i = 0; i < fabric->switch_count; i++) {
-        mcsm_node_t *node = fabric->switches[i];
+        struct mcsm_node *node = fabric->switches[i];
 
         /* After a sweep that gave no LIDs there are no tables. */
         for (int position = 0; node->mft != NULL && position < mcsm_mft_positions(node);
@@ -561,11 +568,11 @@ static void store(const mcsm_fabric_t *fabric, unsigned mlids, unsigned index, u
     }
 }
 
-void mcsm_sm_multicast_tables(mcsm_sm_t *sm)
+void mcsm_sm_multicast_tables(struct mcsm_sm *sm)
 {
-    const mcsm_fabric_t *fabric = sm->next ? sm->next : sm->fabric;
+    const struct mcsm_fabric *fabric = sm->next ? sm->next : sm->fabric;
     uint64_t(*ports)[4] = calloc(fabric->switch_count + 1, sizeof(*ports));
-    leaves_t leaves = {.fabric = fabric, .graph = sm->graph};
+    struct leaves leaves = {.fabric = fabric, .graph = sm->graph};
     size_t joints;
 
     if (ports == NULL || sm->tree == NULL || sm->tree->count != fabric->switch_count) {

@@ -8,8 +8,8 @@
 
 void mcsm_sm_set_done(void *arg, void *arg2, const uint8_t *mad, unsigned status)
 {
-    mcsm_sm_t *sm = arg;
-    mcsm_port_t *port = arg2;
+    struct mcsm_sm *sm = arg;
+    struct mcsm_port *port = arg2;
 
     if (mad != NULL) {
         return;
@@ -27,7 +27,7 @@ void mcsm_sm_set_done(void *arg, void *arg2, const uint8_t *mad, unsigned status
 
 static void got_port(void *arg, void *arg2, const uint8_t *mad, unsigned status)
 {
-    mcsm_port_t *port = arg2;
+    struct mcsm_port *port = arg2;
 
     if (mad == NULL) {
         mcsm_sm_set_done(arg, arg2, mad, status);
@@ -38,9 +38,10 @@ static void got_port(void *arg, void *arg2, const uint8_t *mad, unsigned status)
     port->state = mcsm_lo(port->info, MCSM_PI_STATE_LO);
 }
 
-static void set_port(mcsm_sm_t *sm, mcsm_port_t *port, const uint8_t *info, mcsm_answer_fn answer)
+static void set_port(struct mcsm_sm *sm, struct mcsm_port *port, const uint8_t *info,
+                     mcsm_answer_fn answer)
 {
-    mcsm_path_t path = mcsm_sm_path(port);
+    struct mcsm_path path = mcsm_sm_path(port);
 
     mcsm_smp(sm->mads, &path, MCSM_SET, MCSM_PORT_INFO, port->num, info, answer, sm, port);
 }
@@ -60,9 +61,9 @@ static void leave_states(uint8_t *info)
 }
 
 /* Computes the fields of an end port. True if a field differs. */
-static bool plan_end_port(mcsm_sm_t *sm, const mcsm_port_t *port, uint8_t *info)
+static bool plan_end_port(struct mcsm_sm *sm, const struct mcsm_port *port, uint8_t *info)
 {
-    const mcsm_config_t *config = sm->config;
+    const struct mcsm_config *config = sm->config;
     uint16_t sm_lid = sm->next->own_port->lid, old_sm = mcsm_get16(port->info, MCSM_PI_SM_LID);
     uint8_t timeout = info[MCSM_PI_SUBNET_TIMEOUT] & 0x60, lmc = info[MCSM_PI_LMC] & 0x38;
 
@@ -86,9 +87,9 @@ static bool plan_end_port(mcsm_sm_t *sm, const mcsm_port_t *port, uint8_t *info)
 }
 
 /* The fields of a port with a link: both ends get the same MTU and no more lanes than both have. */
-static void plan_link(const mcsm_sm_t *sm, const mcsm_port_t *port, uint8_t *info)
+static void plan_link(const struct mcsm_sm *sm, const struct mcsm_port *port, uint8_t *info)
 {
-    const mcsm_config_t *config = sm->config;
+    const struct mcsm_config *config = sm->config;
     const uint8_t *peer = port->peer ? port->peer->info : port->info;
     uint8_t mtu = least(config->max_mtu, least(mcsm_lo(port->info, MCSM_PI_MTU_CAP_LO),
                                                mcsm_lo(peer, MCSM_PI_MTU_CAP_LO)));
@@ -119,16 +120,16 @@ static void plan_link(const mcsm_sm_t *sm, const mcsm_port_t *port, uint8_t *inf
     }
 }
 
-static bool has_link(const mcsm_port_t *port)
+static bool has_link(const struct mcsm_port *port)
 {
     return port->num > 0 && port->known && port->state >= MCSM_STATE_INIT &&
            (port->border || (port->peer != NULL && port->peer->known));
 }
 
-static void plan_port(mcsm_sm_t *sm, mcsm_port_t *port)
+static void plan_port(struct mcsm_sm *sm, struct mcsm_port *port)
 {
     bool end = mcsm_is_end_port(port), write = false;
-    const mcsm_config_t *config = sm->config;
+    const struct mcsm_config *config = sm->config;
     uint8_t info[64];
 
     if (!port->known || (end && port->lid == 0)) {
@@ -158,14 +159,14 @@ static void plan_port(mcsm_sm_t *sm, mcsm_port_t *port)
 
 /* Only on links that are not yet in use, or when we become master: tables do not change by
  * themselves. */
-static bool needs_lanes(const mcsm_sm_t *sm, const mcsm_port_t *port)
+static bool needs_lanes(const struct mcsm_sm *sm, const struct mcsm_port *port)
 {
     return has_link(port) && (sm->sweep.reregister || port->state == MCSM_STATE_INIT);
 }
 
 /* Tables for several lanes: service level n uses lane n. Higher levels are dropped, because their
  * packets were not checked for circles. */
-static void lanes_map(const mcsm_sm_t *sm, int lanes, uint8_t map[16])
+static void lanes_map(const struct mcsm_sm *sm, int lanes, uint8_t map[16])
 {
     for (int sl = 0; sl < 16; sl++) {
         map[sl] = sm->config->set_sl2vl || lanes == 1 ? sm->config->sl2vl[sl] :
@@ -174,10 +175,10 @@ static void lanes_map(const mcsm_sm_t *sm, int lanes, uint8_t map[16])
     }
 }
 
-static void plan_sl2vl(mcsm_sm_t *sm, mcsm_port_t *port, int lanes)
+static void plan_sl2vl(struct mcsm_sm *sm, struct mcsm_port *port, int lanes)
 {
     uint8_t map[16];
-    mcsm_path_t path = mcsm_sm_path(port);
+    struct mcsm_path path = mcsm_sm_path(port);
     uint8_t body[64] = {0};
     int inputs = port->node->sw ? port->node->nports : 0;
 
@@ -192,10 +193,10 @@ static void plan_sl2vl(mcsm_sm_t *sm, mcsm_port_t *port, int lanes)
     }
 }
 
-static void plan_vlarb(mcsm_sm_t *sm, mcsm_port_t *port)
+static void plan_vlarb(struct mcsm_sm *sm, struct mcsm_port *port)
 {
-    const mcsm_config_t *config = sm->config;
-    mcsm_path_t path = mcsm_sm_path(port);
+    const struct mcsm_config *config = sm->config;
+    struct mcsm_path path = mcsm_sm_path(port);
     uint32_t number = port->node->sw ? port->num : 0;
     uint8_t low[64] = {0}, high[64] = {0};
 
@@ -211,9 +212,9 @@ static void plan_vlarb(mcsm_sm_t *sm, mcsm_port_t *port)
     }
 }
 
-void mcsm_sm_ports(mcsm_sm_t *sm)
+void mcsm_sm_ports(struct mcsm_sm *sm)
 {
-    mcsm_node_t *node, *next;
+    struct mcsm_node *node, *next;
 
     /* First the keys: plan_port() switches on the filters of the switch ports. */
     HASH_ITER(hh, sm->next->nodes, node, next) {
@@ -225,7 +226,7 @@ void mcsm_sm_ports(mcsm_sm_t *sm)
     }
     HASH_ITER(hh, sm->next->nodes, node, next) {
         for (int i = 0; i <= node->nports; i++) {
-            mcsm_port_t *port = &node->ports[i];
+            struct mcsm_port *port = &node->ports[i];
 
             plan_port(sm, port);
             if (!needs_lanes(sm, port)) {
@@ -242,15 +243,15 @@ void mcsm_sm_ports(mcsm_sm_t *sm)
 }
 
 /* After the routes: lanes of ports, and the service level of packets to this manager. */
-void mcsm_sm_set_lanes(mcsm_sm_t *sm)
+void mcsm_sm_set_lanes(struct mcsm_sm *sm)
 {
     int lanes = mcsm_sm_lanes(sm);
     bool changed = lanes != sm->lanes_set;
-    mcsm_node_t *node, *next;
+    struct mcsm_node *node, *next;
 
     HASH_ITER(hh, sm->next->nodes, node, next) {
         for (int i = 0; i <= node->nports; i++) {
-            mcsm_port_t *port = &node->ports[i];
+            struct mcsm_port *port = &node->ports[i];
             uint8_t info[64], sl;
 
             if (!sm->config->set_sl2vl && (changed || (lanes > 1 && needs_lanes(sm, port))) &&
@@ -283,8 +284,8 @@ void mcsm_sm_set_lanes(mcsm_sm_t *sm)
  * the port is tried again with each light sweep; that is no failure. */
 static void got_state(void *arg, void *arg2, const uint8_t *mad, unsigned status)
 {
-    mcsm_port_t *port = arg2;
-    mcsm_sm_t *sm = arg;
+    struct mcsm_port *port = arg2;
+    struct mcsm_sm *sm = arg;
 
     if (mad != NULL) {
         port->state = mcsm_lo(mad + MCSM_SMP_BODY, MCSM_PI_STATE_LO);
@@ -298,7 +299,7 @@ static void got_state(void *arg, void *arg2, const uint8_t *mad, unsigned status
 }
 
 /* Ends without a LID stay as they are, and their links too. */
-static bool may_go_up(const mcsm_port_t *port)
+static bool may_go_up(const struct mcsm_port *port)
 {
     if (!has_link(port) || port->failed) {
         return false;
@@ -309,15 +310,15 @@ static bool may_go_up(const mcsm_port_t *port)
     return port->border || !mcsm_is_end_port(port->peer) || port->peer->lid != 0;
 }
 
-void mcsm_sm_set_link_state(mcsm_sm_t *sm, uint8_t state)
+void mcsm_sm_set_link_state(struct mcsm_sm *sm, uint8_t state)
 {
-    mcsm_fabric_t *fabric = sm->next ? sm->next : sm->fabric;
-    mcsm_node_t *node, *next;
+    struct mcsm_fabric *fabric = sm->next ? sm->next : sm->fabric;
+    struct mcsm_node *node, *next;
     uint8_t info[64];
 
     HASH_ITER(hh, fabric->nodes, node, next) {
         for (int i = 1; i <= node->nports; i++) {
-            mcsm_port_t *port = &node->ports[i];
+            struct mcsm_port *port = &node->ports[i];
 
             if (!may_go_up(port) || port->state != state - 1) {
                 continue;

@@ -10,10 +10,10 @@ enum {
     RETRY_LAST = 60000
 };
 
-mcsm_sm_t *mcsm_sm_new(const mcsm_config_t *config, mcsm_mads_t *mads, uint64_t own_guid,
-                       const mcsm_sm_events_t *events)
+struct mcsm_sm *mcsm_sm_new(const struct mcsm_config *config, struct mcsm_mads *mads,
+                            uint64_t own_guid, const struct mcsm_sm_events *events)
 {
-    mcsm_sm_t *sm = calloc(1, sizeof(*sm));
+    struct mcsm_sm *sm = calloc(1, sizeof(*sm));
 
     if (sm == NULL) {
         return NULL;
@@ -37,14 +37,14 @@ mcsm_sm_t *mcsm_sm_new(const mcsm_config_t *config, mcsm_mads_t *mads, uint64_t 
     return sm;
 }
 
-void mcsm_sm_free(mcsm_sm_t *sm)
+void mcsm_sm_free(struct mcsm_sm *sm)
 {
     if (sm == NULL) {
         return;
     }
     mcsm_election_end(&sm->election);
     while (sm->drained != NULL) {
-        mcsm_drained_t *drained = sm->drained;
+        struct mcsm_drained *drained = sm->drained;
 
         sm->drained = drained->next;
         free(drained);
@@ -57,11 +57,11 @@ void mcsm_sm_free(mcsm_sm_t *sm)
     free(sm);
 }
 
-void mcsm_sm_report(mcsm_sm_t *sm, const char *name, mcsm_log_level_t level, uint64_t guid,
+void mcsm_sm_report(struct mcsm_sm *sm, const char *name, enum mcsm_log_level level, uint64_t guid,
                     uint8_t port, const char *format, ...)
 {
     char text[512];
-    mcsm_event_t event = {name, text, level, guid, port};
+    struct mcsm_event event = {name, text, level, guid, port};
     va_list args;
 
     va_start(args, format);
@@ -73,20 +73,20 @@ void mcsm_sm_report(mcsm_sm_t *sm, const char *name, mcsm_log_level_t level, uin
     }
 }
 
-void mcsm_sm_sweep(mcsm_sm_t *sm)
+void mcsm_sm_sweep(struct mcsm_sm *sm)
 {
     sm->sweep.wanted = true;
 }
 
-void mcsm_sm_multicast(mcsm_sm_t *sm)
+void mcsm_sm_multicast(struct mcsm_sm *sm)
 {
     sm->sweep.multicast = true;
 }
 
-static int order(mcsm_sm_t *sm, const mcsm_drained_t *wanted, bool on)
+static int order(struct mcsm_sm *sm, const struct mcsm_drained *wanted, bool on)
 {
-    mcsm_node_t *node = mcsm_fabric_find(sm->fabric, wanted->guid);
-    mcsm_drained_t **at = &sm->drained, *found;
+    struct mcsm_node *node = mcsm_fabric_find(sm->fabric, wanted->guid);
+    struct mcsm_drained **at = &sm->drained, *found;
 
     if (on && (node == NULL || wanted->port > node->nports)) {
         return -ENOENT;
@@ -119,17 +119,17 @@ static int order(mcsm_sm_t *sm, const mcsm_drained_t *wanted, bool on)
     return 0;
 }
 
-int mcsm_sm_drain(mcsm_sm_t *sm, uint64_t guid, uint8_t port, bool drain)
+int mcsm_sm_drain(struct mcsm_sm *sm, uint64_t guid, uint8_t port, bool drain)
 {
-    return order(sm, &(mcsm_drained_t){.guid = guid, .port = port}, drain);
+    return order(sm, &(struct mcsm_drained){.guid = guid, .port = port}, drain);
 }
 
-int mcsm_sm_hold(mcsm_sm_t *sm, uint64_t guid, uint8_t port, bool hold)
+int mcsm_sm_hold(struct mcsm_sm *sm, uint64_t guid, uint8_t port, bool hold)
 {
-    return order(sm, &(mcsm_drained_t){.guid = guid, .port = port, .held = true}, hold);
+    return order(sm, &(struct mcsm_drained){.guid = guid, .port = port, .held = true}, hold);
 }
 
-void mcsm_sm_receive(mcsm_sm_t *sm, const mcsm_addr_t *from, const uint8_t *mad)
+void mcsm_sm_receive(struct mcsm_sm *sm, const struct mcsm_addr *from, const uint8_t *mad)
 {
     uint8_t method = mad[MCSM_MAD_METHOD];
     uint16_t attr = mcsm_get16(mad, MCSM_MAD_ATTR);
@@ -147,15 +147,15 @@ void mcsm_sm_receive(mcsm_sm_t *sm, const mcsm_addr_t *from, const uint8_t *mad)
 /* ---- the end of a heavy sweep ---- */
 
 /* Reports end ports that came and went. */
-static void report_end_ports(mcsm_sm_t *sm, const mcsm_fabric_t *in, const mcsm_fabric_t *not_in,
-                             bool there)
+static void report_end_ports(struct mcsm_sm *sm, const struct mcsm_fabric *in,
+                             const struct mcsm_fabric *not_in, bool there)
 {
-    mcsm_node_t *node, *next;
+    struct mcsm_node *node, *next;
 
     HASH_ITER(hh, in->nodes, node, next) {
         for (int i = 1; i <= node->nports && !node->sw; i++) {
-            const mcsm_port_t *port = &node->ports[i];
-            const mcsm_node_t *other = mcsm_fabric_find(not_in, node->guid);
+            const struct mcsm_port *port = &node->ports[i];
+            const struct mcsm_node *other = mcsm_fabric_find(not_in, node->guid);
 
             if (port->lid == 0 || port->guid == 0 ||
                 (other != NULL && i <= other->nports && other->ports[i].lid != 0)) {
@@ -170,9 +170,9 @@ static void report_end_ports(mcsm_sm_t *sm, const mcsm_fabric_t *in, const mcsm_
     }
 }
 
-static void replace_fabric(mcsm_sm_t *sm)
+static void replace_fabric(struct mcsm_sm *sm)
 {
-    mcsm_fabric_t *old = sm->fabric;
+    struct mcsm_fabric *old = sm->fabric;
 
     if (sm->election.handing_over) { /* no LIDs were assigned, and clients still ask this manager */
         mcsm_fabric_free(sm->next);
@@ -188,7 +188,7 @@ static void replace_fabric(mcsm_sm_t *sm)
     mcsm_fabric_free(old);
 }
 
-static void end_sweep(mcsm_sm_t *sm, uint64_t now)
+static void end_sweep(struct mcsm_sm *sm, uint64_t now)
 {
     unsigned wait;
 
@@ -216,7 +216,7 @@ static void end_sweep(mcsm_sm_t *sm, uint64_t now)
 
 /* ---- phases ---- */
 
-static bool start_ports(mcsm_sm_t *sm)
+static bool start_ports(struct mcsm_sm *sm)
 {
     int without = mcsm_lids_assign(sm->lids, sm->next);
 
@@ -234,7 +234,7 @@ static bool start_ports(mcsm_sm_t *sm)
 }
 
 /* The phase after the last answer of the present phase. */
-static mcsm_phase_t next_phase(mcsm_sm_t *sm, uint64_t now)
+static enum mcsm_phase next_phase(struct mcsm_sm *sm, uint64_t now)
 {
     switch (sm->sweep.phase) {
     case MCSM_PHASE_DISCOVER:
@@ -292,7 +292,7 @@ static mcsm_phase_t next_phase(mcsm_sm_t *sm, uint64_t now)
     return MCSM_PHASE_IDLE;
 }
 
-static mcsm_phase_t start_multicast(mcsm_sm_t *sm)
+static enum mcsm_phase start_multicast(struct mcsm_sm *sm)
 {
     sm->sweep.multicast = false;
     mcsm_sm_multicast_tables(sm);
@@ -304,7 +304,7 @@ static mcsm_phase_t start_multicast(mcsm_sm_t *sm)
     return MCSM_PHASE_MULTICAST;
 }
 
-static mcsm_phase_t leave_idle(mcsm_sm_t *sm, uint64_t now)
+static enum mcsm_phase leave_idle(struct mcsm_sm *sm, uint64_t now)
 {
     bool master = sm->election.state == MCSM_SM_MASTER_STATE;
 
@@ -333,12 +333,12 @@ static mcsm_phase_t leave_idle(mcsm_sm_t *sm, uint64_t now)
     return MCSM_PHASE_IDLE;
 }
 
-void mcsm_sm_run(mcsm_sm_t *sm, uint64_t now)
+void mcsm_sm_run(struct mcsm_sm *sm, uint64_t now)
 {
     mcsm_mads_tick(sm->mads, now);
     /* A phase that had nothing to send ends at once. */
     for (int i = 0; i < 16 && mcsm_mads_pending(sm->mads) == 0; i++) {
-        mcsm_phase_t was = sm->sweep.phase;
+        enum mcsm_phase was = sm->sweep.phase;
 
         sm->sweep.phase = was == MCSM_PHASE_IDLE ? leave_idle(sm, now) : next_phase(sm, now);
         if (was == MCSM_PHASE_IDLE && sm->sweep.phase == MCSM_PHASE_IDLE) {

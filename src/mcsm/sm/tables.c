@@ -7,7 +7,7 @@
 /* arg2 is the node; the attribute modifier of the answer says which block was written. */
 static void got_lft(void *arg, void *arg2, const uint8_t *mad, unsigned status)
 {
-    mcsm_node_t *node = arg2;
+    struct mcsm_node *node = arg2;
     unsigned block;
 
     if (mad == NULL) {
@@ -21,7 +21,7 @@ static void got_lft(void *arg, void *arg2, const uint8_t *mad, unsigned status)
     }
 }
 
-static int make_known(mcsm_node_t *node)
+static int make_known(struct mcsm_node *node)
 {
     uint8_t *more;
 
@@ -41,7 +41,7 @@ static int make_known(mcsm_node_t *node)
     return 0;
 }
 
-static void write_lft(mcsm_sm_t *sm, mcsm_node_t *node)
+static void write_lft(struct mcsm_sm *sm, struct mcsm_node *node)
 {
     for (unsigned block = 0; block * 64 < node->lft_size; block++) {
         const uint8_t *wanted = node->lft + block * 64;
@@ -57,8 +57,8 @@ static void write_lft(mcsm_sm_t *sm, mcsm_node_t *node)
 
 static void got_mft(void *arg, void *arg2, const uint8_t *mad, unsigned status)
 {
-    mcsm_node_t *node = arg2;
-    const mcsm_sm_t *sm = arg;
+    struct mcsm_node *node = arg2;
+    const struct mcsm_sm *sm = arg;
     unsigned mod, position, block;
 
     if (mad == NULL) {
@@ -75,7 +75,7 @@ static void got_mft(void *arg, void *arg2, const uint8_t *mad, unsigned status)
     }
 }
 
-void mcsm_sm_write_mft(mcsm_sm_t *sm, mcsm_node_t *node)
+void mcsm_sm_write_mft(struct mcsm_sm *sm, struct mcsm_node *node)
 {
     unsigned mlids = sm->config->mlids, cap = mcsm_get16(node->sw_info, MCSM_SI_MFT_CAP);
     uint8_t body[64];
@@ -101,7 +101,7 @@ void mcsm_sm_write_mft(mcsm_sm_t *sm, mcsm_node_t *node)
 
 static void got_switch(void *arg, void *arg2, const uint8_t *mad, unsigned status)
 {
-    mcsm_node_t *node = arg2;
+    struct mcsm_node *node = arg2;
 
     if (mad == NULL) {
         mcsm_sm_set_done(arg, &node->ports[0], mad, status);
@@ -112,7 +112,7 @@ static void got_switch(void *arg, void *arg2, const uint8_t *mad, unsigned statu
 
 /* The top of the table, the lifetime of packets; and the bit that a port changed is cleared by
  * writing it, when its ports have been read. */
-static void write_switch_info(mcsm_sm_t *sm, mcsm_node_t *node)
+static void write_switch_info(struct mcsm_sm *sm, struct mcsm_node *node)
 {
     uint8_t info[64], life = sm->config->packet_life << 3;
     unsigned top = sm->graph->lid_top, mlids = sm->config->mlids;
@@ -131,7 +131,7 @@ static void write_switch_info(mcsm_sm_t *sm, mcsm_node_t *node)
 }
 
 /* A restarted switch has empty tables: its own LID or the top of its table is gone. */
-static void notice_restart(mcsm_node_t *node)
+static void notice_restart(struct mcsm_node *node)
 {
     if (mcsm_get16(node->ports[0].info, MCSM_PI_SM_LID) == 0 ||
         mcsm_get16(node->sw_info, MCSM_SI_LFT_TOP) == 0) {
@@ -139,10 +139,10 @@ static void notice_restart(mcsm_node_t *node)
     }
 }
 
-void mcsm_sm_write_tables(mcsm_sm_t *sm)
+void mcsm_sm_write_tables(struct mcsm_sm *sm)
 {
     for (int i = 0; i < sm->next->switch_count; i++) {
-        mcsm_node_t *node = sm->next->switches[i];
+        struct mcsm_node *node = sm->next->switches[i];
 
         if (node->sw_info[MCSM_SI_LFT_CAP] == 0 && node->sw_info[1] == 0) {
             continue; /* it never answered */
