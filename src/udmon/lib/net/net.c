@@ -65,22 +65,6 @@ static void net_load_transports(void)
     }
 }
 
-int udmon_net_errno(ucs_status_t status)
-{
-    switch (status) {
-    case UCS_OK:
-        return 0;
-    case UCS_ERR_NO_MEMORY:
-        return -ENOMEM;
-    case UCS_ERR_NO_RESOURCE:
-        return -EAGAIN;
-    case UCS_ERR_UNREACHABLE:
-        return -ENETUNREACH;
-    default:
-        return -EIO;
-    }
-}
-
 int udmon_net_open(struct udmon_net *net, struct udmon_loop *loop, struct udmon_tls *tls,
                    udmon_net_receive_fn receive, udmon_net_broken_fn broken, void *arg)
 {

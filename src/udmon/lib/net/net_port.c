@@ -9,6 +9,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+int udmon_net_errno(ucs_status_t status)
+{
+    switch (status) {
+    case UCS_OK:
+        return 0;
+    case UCS_ERR_NO_MEMORY:
+        return -ENOMEM;
+    case UCS_ERR_NO_RESOURCE:
+        return -EAGAIN;
+    case UCS_ERR_UNREACHABLE:
+        return -ENETUNREACH;
+    default:
+        return -EIO;
+    }
+}
+
 static ucs_status_t net_received(void *arg, void *data, size_t length, unsigned flags)
 {
     struct udmon_port *port = arg;
