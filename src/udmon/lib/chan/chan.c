@@ -71,6 +71,19 @@ void udmon_chan_disconnect(struct udmon_chan *chan)
     chan->mtu = 0;
 }
 
+uint64_t udmon_chan_number(const struct udmon_chan *chan)
+{
+    return udmon_chan_sent_before(chan) - chan->number_base;
+}
+
+uint64_t udmon_chan_renumber(struct udmon_chan *chan, uint64_t number)
+{
+    uint64_t before = udmon_chan_number(chan);
+
+    chan->number_base = udmon_chan_sent_before(chan) - number;
+    return before;
+}
+
 /*
  * The window's counts start again with each connection; `stats` keeps the sums of earlier
  * connections.

@@ -84,7 +84,10 @@ int udmon_chan_push(struct udmon_chan *chan, const void *data, size_t length);
 int udmon_chan_push_pump(struct udmon_chan *chan, const void *data, size_t length, int *pumped_p);
 
 /** Number of the oldest record not yet sent: all before have been sent or dropped. */
-uint64_t udmon_chan_sent_before(const struct udmon_chan *chan);
+static inline uint64_t udmon_chan_sent_before(const struct udmon_chan *chan)
+{
+    return chan->next_seq - chan->queue.count;
+}
 
 /**
  * Sends full datagrams, and with `all` also a partly filled datagram. 0: nothing is left to send;

@@ -18,24 +18,6 @@ static size_t tx_piece_max(const struct udmon_chan *chan)
     return chan->mtu - sizeof(struct udmon_dgram) - sizeof(struct udmon_piece);
 }
 
-uint64_t udmon_chan_sent_before(const struct udmon_chan *chan)
-{
-    return chan->next_seq - chan->queue.count;
-}
-
-uint64_t udmon_chan_number(const struct udmon_chan *chan)
-{
-    return udmon_chan_sent_before(chan) - chan->number_base;
-}
-
-uint64_t udmon_chan_renumber(struct udmon_chan *chan, uint64_t number)
-{
-    uint64_t before = udmon_chan_number(chan);
-
-    chan->number_base = udmon_chan_sent_before(chan) - number;
-    return before;
-}
-
 /* The queue does not own the bytes before tx_keep. */
 static int tx_lend(struct udmon_chan *chan, const void *data, size_t length)
 {
