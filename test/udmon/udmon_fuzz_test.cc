@@ -330,7 +330,7 @@ class Member
     }
     void progress()
     {
-        udmon_tls_send(&tls, 1);
+        udmon_links_send(&tls, 1);
         udmon_loop_run(&loop);
     }
 

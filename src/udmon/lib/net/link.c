@@ -14,59 +14,6 @@
 
 enum { LINK_HEADER = 2, LINK_READS = 16, TLS_RECORD_MAX = 16 * 1024 };
 
-/* The socket as OpenSSL's: its own BIO would raise SIGPIPE. */
-
-static int bio_write(BIO *bio, const char *data, int length)
-{
-    struct udmon_link *link = BIO_get_data(bio);
-    ssize_t ret = send(link->source.fd, data, length, MSG_NOSIGNAL);
-
-    BIO_clear_retry_flags(bio);
-    if ((ret < 0) && ((errno == EAGAIN) || (errno == EINTR))) {
-        BIO_set_retry_write(bio);
-    }
-    return ret;
-}
-
-static int bio_read(BIO *bio, char *data, int length)
-{
-    struct udmon_link *link = BIO_get_data(bio);
-    ssize_t ret = recv(link->source.fd, data, length, 0);
-
-    BIO_clear_retry_flags(bio);
-    if ((ret < 0) && ((errno == EAGAIN) || (errno == EINTR))) {
-        BIO_set_retry_read(bio);
-    }
-    return ret;
-}
-
-static long bio_control(BIO *bio, int command, long number, void *pointer)
-{
-    (void)bio;
-    (void)number;
-    (void)pointer;
-    return command == BIO_CTRL_FLUSH; /* nothing is kept here: always flushed */
-}
-
-static int bio_create(BIO *bio)
-{
-    BIO_set_init(bio, 1);
-    return 1;
-}
-
-BIO_METHOD *udmon_link_bio(void)
-{
-    BIO_METHOD *method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "udmon link");
-
-    if ((method != NULL) &&
-        (!BIO_meth_set_write(method, bio_write) || !BIO_meth_set_read(method, bio_read) ||
-         !BIO_meth_set_ctrl(method, bio_control) || !BIO_meth_set_create(method, bio_create))) {
-        BIO_meth_free(method);
-        method = NULL;
-    }
-    return method;
-}
-
 /* Calling the owner, which may close the link in the call */
 
 static void link_free(struct udmon_link *link)
@@ -171,7 +118,7 @@ static int link_flush(struct udmon_link *link)
     return 0;
 }
 
-unsigned udmon_tls_send(struct udmon_tls *tls, int all)
+unsigned udmon_links_send(struct udmon_tls *tls, int all)
 {
     struct udmon_link *link = LIST_FIRST(&tls->unsent), *next;
     unsigned count = 0;
@@ -392,7 +339,6 @@ static int link_new(struct udmon_tls *tls, struct udmon_loop *loop, int fd, uint
 {
     struct udmon_link *link = calloc(1, sizeof(*link));
     int ret = -ENOMEM, one = 1;
-    BIO *bio = NULL;
 
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)); /* messages are gathered here */
     if (link == NULL) {
@@ -400,15 +346,10 @@ static int link_new(struct udmon_tls *tls, struct udmon_loop *loop, int fd, uint
     }
     *link = (struct udmon_link){.tls = tls, .loop = loop, .ops = ops, .arg = arg, .events = events};
     link->source = (struct udmon_source){.fd = fd, .ready = link_ready, .arg = link};
-    udmon_tls_refresh(tls);
-    link->ssl = SSL_new(tls->context);
-    bio = BIO_new(tls->method);
-    if ((link->ssl == NULL) || (bio == NULL)) {
-        BIO_free(bio);
+    link->ssl = udmon_tls_new(tls, &link->source);
+    if (link->ssl == NULL) {
         goto err_free;
     }
-    BIO_set_data(bio, link);
-    SSL_set_bio(link->ssl, bio, bio);
     ret = udmon_loop_add(loop, &link->source, events);
     if (ret < 0) {
         goto err_free;

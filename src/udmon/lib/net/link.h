@@ -7,41 +7,16 @@
 #ifndef UDMON_LINK_H
 #define UDMON_LINK_H
 
-#include "../base/auth.h"
-#include "../../include/udmon.h"
-#include "loop.h"
+#include "../base/wire.h"
+#include "tls.h"
 
-#include <openssl/ssl.h>
-
-#include <stdbool.h>
 #include <stddef.h>
 #include <sys/queue.h>
 #include <sys/socket.h>
-#include <time.h>
 
 enum {
     LINK_MESSAGE_MAX = 16 * 1024,
     LINK_OUT_MAX = 128 * 1024 /* bytes that wait for the socket */
-};
-
-/* A PEM file as it was when it was read. */
-struct udmon_tls_file {
-    char *path;
-    ino_t inode;
-    struct timespec changed;
-};
-
-enum { TLS_CA, TLS_CERTIFICATE, TLS_KEY, TLS_FILES };
-
-/* Common data of all links of a client or server. */
-struct udmon_tls {
-    SSL_CTX *context;
-    BIO_METHOD *method;
-    int server;
-    int certificates;            /* instead of: */
-    uint8_t key[UDMON_MAC_SIZE]; /* the pre-shared key */
-    struct udmon_tls_file files[TLS_FILES];
-    LIST_HEAD(, udmon_link) unsent; /* links whose messages have not been given to the socket */
 };
 
 /* Functions of a link's owner. Each function may close the link. */
@@ -72,26 +47,6 @@ struct udmon_link {
     struct sockaddr_storage local, remote;
 };
 
-/**
- * tls.c: the context of a server's or a client's links. The secret may be empty, and is not used if
- * the options name certificates. -EACCES: their files cannot be used.
- */
-int udmon_tls_open(struct udmon_tls *tls, const struct udmon_secret *secret,
-                   const struct udmon_options *options, int server);
-void udmon_tls_close(struct udmon_tls *tls);
-/**
- * Reads changed certificate files again. If the new files are unusable, the old certificates stay.
- */
-void udmon_tls_refresh(struct udmon_tls *tls);
-/** The server's certificate must name this host, a name or an IP address. -ENOMEM. */
-int udmon_tls_expect(const struct udmon_tls *tls, SSL *ssl, const char *host);
-/** Whether an error of OpenSSL is that the peer has sent an alert. */
-bool udmon_tls_is_alert(unsigned long error);
-/** Why a handshake failed, said of the peer, from OpenSSL's last error. */
-void udmon_tls_problem(const struct udmon_tls *tls, const SSL *ssl, char *text, size_t size);
-/** link.c: the socket as OpenSSL's. */
-BIO_METHOD *udmon_link_bio(void);
-
 /** Makes a link of an accepted socket, and takes over the socket, also on failure. */
 int udmon_link_accept(struct udmon_tls *tls, struct udmon_loop *loop, int fd,
                       const struct udmon_link_ops *ops, void *arg, struct udmon_link **link_p);
@@ -106,7 +61,7 @@ void udmon_link_close(struct udmon_link *link);
 void udmon_link_give(struct udmon_link *link, const struct udmon_link_ops *ops, void *arg);
 
 /**
- * Queue a message of at most `size` bytes; it leaves with udmon_tls_send. -EAGAIN: no room now,
+ * Queue a message of at most `size` bytes; it leaves with udmon_links_send. -EAGAIN: no room now,
  * `pack` was not called, and the loop wakes when there is; -EIO: the link is not open.
  */
 int udmon_link_send(struct udmon_link *link, size_t size, udmon_pack_fn pack, void *arg);
@@ -117,6 +72,6 @@ int udmon_link_send_bytes(struct udmon_link *link, const void *data, size_t leng
  * Writes queued data to the sockets. Returns how many links still have queued data. `all`: also
  * write to links that had no room the last time. The loop already waits for these links.
  */
-unsigned udmon_tls_send(struct udmon_tls *tls, int all);
+unsigned udmon_links_send(struct udmon_tls *tls, int all);
 
 #endif

@@ -240,7 +240,7 @@ int udmon_path_send(struct udmon_path *path, size_t size, udmon_pack_fn pack, vo
 
 unsigned udmon_net_progress(struct udmon_net *net)
 {
-    udmon_tls_send(net->tls, 0);
+    udmon_links_send(net->tls, 0);
     return uct_worker_progress(net->worker);
 }
 
@@ -251,7 +251,7 @@ void udmon_net_drain(struct udmon_net *net)
     int i, busy = 1;
 
     for (i = 0; (i < NET_DRAIN_MS) && busy; ++i) {
-        busy = (udmon_tls_send(net->tls, 1) > 0);
+        busy = (udmon_links_send(net->tls, 1) > 0);
         while (udmon_net_progress(net) > 0) {
         }
         LIST_FOREACH(port, &net->ports, list) {
@@ -355,7 +355,7 @@ int udmon_net_arm(struct udmon_net *net)
     int poll = 0, busy = 0;
     struct udmon_port *port;
 
-    udmon_tls_send(net->tls, 0);
+    udmon_links_send(net->tls, 0);
     if (net_is_busy(net)) {
         return net_arm_busy(net);
     }

@@ -1,5 +1,4 @@
-/* Authentication in TLS: a peer must know the shared secret, or have a certificate of the CA. */
-#include "link.h"
+#include "tls.h"
 #include "../base/log.h"
 
 #include <openssl/err.h>
@@ -10,10 +9,64 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 
 static const char psk_identity[] = "udmon";
 static const unsigned char psk_cipher[2] = {0x13, 0x01}; /* TLS_AES_128_GCM_SHA256 */
+
+/* The socket as OpenSSL's: its own BIO would raise SIGPIPE. */
+
+static int bio_write(BIO *bio, const char *data, int length)
+{
+    const struct udmon_source *socket = BIO_get_data(bio);
+    ssize_t ret = send(socket->fd, data, length, MSG_NOSIGNAL);
+
+    BIO_clear_retry_flags(bio);
+    if ((ret < 0) && ((errno == EAGAIN) || (errno == EINTR))) {
+        BIO_set_retry_write(bio);
+    }
+    return ret;
+}
+
+static int bio_read(BIO *bio, char *data, int length)
+{
+    const struct udmon_source *socket = BIO_get_data(bio);
+    ssize_t ret = recv(socket->fd, data, length, 0);
+
+    BIO_clear_retry_flags(bio);
+    if ((ret < 0) && ((errno == EAGAIN) || (errno == EINTR))) {
+        BIO_set_retry_read(bio);
+    }
+    return ret;
+}
+
+static long bio_control(BIO *bio, int command, long number, void *pointer)
+{
+    (void)bio;
+    (void)number;
+    (void)pointer;
+    return command == BIO_CTRL_FLUSH; /* nothing is kept here: always flushed */
+}
+
+static int bio_create(BIO *bio)
+{
+    BIO_set_init(bio, 1);
+    return 1;
+}
+
+static BIO_METHOD *bio_method(void)
+{
+    BIO_METHOD *method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "udmon link");
+
+    if ((method != NULL) &&
+        (!BIO_meth_set_write(method, bio_write) || !BIO_meth_set_read(method, bio_read) ||
+         !BIO_meth_set_ctrl(method, bio_control) || !BIO_meth_set_create(method, bio_create))) {
+        BIO_meth_free(method);
+        method = NULL;
+    }
+    return method;
+}
 
 /* The pre-shared key */
 
@@ -210,7 +263,7 @@ int udmon_tls_open(struct udmon_tls *tls, const struct udmon_secret *secret,
     memset(tls, 0, sizeof(*tls));
     LIST_INIT(&tls->unsent);
     tls->server = server;
-    tls->method = udmon_link_bio();
+    tls->method = bio_method();
     ret = (options->ca_file != NULL) ? tls_name_files(tls, options) :
                                        udmon_sign(secret, "TLS key", "", 0, NULL, 0, tls->key);
     if ((ret == 0) && (tls->method == NULL)) {
@@ -225,7 +278,8 @@ int udmon_tls_open(struct udmon_tls *tls, const struct udmon_secret *secret,
     return ret;
 }
 
-void udmon_tls_refresh(struct udmon_tls *tls)
+/* Reads changed certificate files again. */
+static void tls_refresh(struct udmon_tls *tls)
 {
     SSL_CTX *context;
 
@@ -239,6 +293,24 @@ void udmon_tls_refresh(struct udmon_tls *tls)
     SSL_CTX_free(tls->context); /* links that use it keep it */
     tls->context = context;
     udmon_info("certificates have changed and were read anew");
+}
+
+SSL *udmon_tls_new(struct udmon_tls *tls, struct udmon_source *socket)
+{
+    SSL *ssl;
+    BIO *bio;
+
+    tls_refresh(tls);
+    ssl = SSL_new(tls->context);
+    bio = BIO_new(tls->method);
+    if ((ssl == NULL) || (bio == NULL)) {
+        BIO_free(bio);
+        SSL_free(ssl);
+        return NULL;
+    }
+    BIO_set_data(bio, socket);
+    SSL_set_bio(ssl, bio, bio);
+    return ssl;
 }
 
 void udmon_tls_close(struct udmon_tls *tls)

@@ -1,0 +1,60 @@
+/*
+ * Authentication in TLS: a peer must know the shared secret, or have a certificate of the CA. All
+ * links of a client or server share one context. link.h uses it.
+ */
+#ifndef UDMON_TLS_H
+#define UDMON_TLS_H
+
+#include "../base/auth.h"
+#include "../../include/udmon.h"
+#include "loop.h"
+
+#include <openssl/ssl.h>
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/queue.h>
+#include <time.h>
+
+/* A PEM file as it was when it was read. */
+struct udmon_tls_file {
+    char *path;
+    ino_t inode;
+    struct timespec changed;
+};
+
+enum { TLS_CA, TLS_CERTIFICATE, TLS_KEY, TLS_FILES };
+
+/* Common data of all links of a client or server. */
+struct udmon_tls {
+    SSL_CTX *context;
+    BIO_METHOD *method;
+    int server;
+    int certificates;            /* instead of: */
+    uint8_t key[UDMON_MAC_SIZE]; /* the pre-shared key */
+    struct udmon_tls_file files[TLS_FILES];
+    LIST_HEAD(, udmon_link) unsent; /* links whose messages have not been given to the socket */
+};
+
+/**
+ * The context of a server's or a client's links. The secret may be empty, and is not used if the
+ * options name certificates. -EACCES: their files cannot be used.
+ */
+int udmon_tls_open(struct udmon_tls *tls, const struct udmon_secret *secret,
+                   const struct udmon_options *options, int server);
+void udmon_tls_close(struct udmon_tls *tls);
+
+/**
+ * TLS over a socket, which the caller keeps open as long as the SSL object. Reads changed
+ * certificate files before. If the new files are unusable, the old certificates stay. NULL: no
+ * memory.
+ */
+SSL *udmon_tls_new(struct udmon_tls *tls, struct udmon_source *socket);
+/** The server's certificate must name this host, a name or an IP address. -ENOMEM. */
+int udmon_tls_expect(const struct udmon_tls *tls, SSL *ssl, const char *host);
+/** Whether an error of OpenSSL is that the peer has sent an alert. */
+bool udmon_tls_is_alert(unsigned long error);
+/** Why a handshake failed, said of the peer, from OpenSSL's last error. */
+void udmon_tls_problem(const struct udmon_tls *tls, const SSL *ssl, char *text, size_t size);
+
+#endif
