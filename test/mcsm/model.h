@@ -91,32 +91,32 @@ void model_start(struct model *model);
 int model_add(struct model *model, uint64_t guid, bool sw, uint8_t nports);
 void model_link(struct model *model, int a, uint8_t a_port, int b, uint8_t b_port);
 
-/* Two switches, nodes 0 and 1, with one link, and four hosts, nodes 2 to 5, by turns at both. */
+/** Two switches, nodes 0 and 1, with one link, and four hosts, nodes 2 to 5, by turns at both. */
 void model_two_switches(struct model *model);
 void model_unlink(struct model *model, int a, uint8_t a_port);
 
-/* Deliver a packet to a manager. */
+/** Deliver a packet to a manager. */
 void model_deliver(struct model_manager *manager, const struct mcsm_addr *from, const uint8_t *mad);
 
-/* `text` is a configuration. NULL and a message if it is wrong. */
+/** `text` is a configuration. NULL and a message if it is wrong. */
 struct model_manager *model_manager_new(struct model *model, int host, const char *text);
 void model_manager_free(struct model_manager *manager);
 
-/* Let it work until it is idle, for at most `rounds`. */
+/** Let it work until it is idle, for at most `rounds`. */
 void model_run(struct model_manager *manager, int rounds);
 
-/* `seconds` later: the manager polls all counters if it is time, and works until it is idle. */
+/** `seconds` later: the manager polls all counters if it is time, and works until it is idle. */
 void model_health(struct model_manager *manager, unsigned seconds);
 
-/* An SA request of a host; the answer is manager->answer. `data` is 200 bytes or NULL. Returns the
+/** An SA request of a host; the answer is manager->answer. `data` is 200 bytes or NULL. Returns the
  * status of the answer; -1 if there was none. */
 int model_sa(struct model_manager *manager, uint16_t from_lid, uint8_t method, uint16_t attr,
              uint64_t mask, const uint8_t *data);
 
-/* Where a packet to a LID arrives: the node, or -1. `hops` may be NULL. */
+/** Where a packet to a LID arrives: the node, or -1. `hops` may be NULL. */
 int model_route(const struct model *model, int from, uint16_t lid, int *hops);
 
-/* How often each node receives one multicast packet. False if the packet goes in a circle. */
+/** How often each node receives one multicast packet. False if the packet goes in a circle. */
 bool model_multicast(const struct model *model, int from, uint16_t mlid, int *received);
 
 #ifdef __cplusplus

@@ -165,37 +165,37 @@ struct mcsm_config {
     size_t partition_count;
 };
 
-/* Reads and checks a file. Writes each error to `err` as a line "FILE:LINE: the error, and a right
+/** Reads and checks a file. Writes each error to `err` as a line "FILE:LINE: the error, and a right
  * value". Returns the configuration, which the caller frees, or NULL. */
 struct mcsm_config *mcsm_config_read(const char *path, FILE *err);
 void mcsm_config_free(struct mcsm_config *config);
 
-/* Finds contradictions between the configurations of one fabric: overlapping LIDs, a border that
+/** Finds contradictions between the configurations of one fabric: overlapping LIDs, a border that
  * only one side knows, different names, circles of routes or of multicast joints. Writes one line
  * per contradiction to `err`. Returns the number of contradictions. */
 int mcsm_config_cross_check(struct mcsm_config *const *configs, size_t count, FILE *err);
 
-/* Read a GUID-to-LID database: lines "GUID LID", sorted by GUID in *db_p. 0, or -1 with messages.
+/** Read a GUID-to-LID database: lines "GUID LID", sorted by GUID in *db_p. 0, or -1 with messages.
  */
 int mcsm_lid_db_read(const char *path, FILE *err, struct mcsm_lid_db *db_p);
 
-/* The LID of a GUID; 0 if the database has none. */
+/** The LID of a GUID; 0 if the database has none. */
 uint16_t mcsm_lid_db_find(const struct mcsm_lid_db *db, uint64_t guid);
 
-/* The GUID of a LID; 0 if the database has none. */
+/** The GUID of a LID; 0 if the database has none. */
 uint64_t mcsm_lid_db_guid(const struct mcsm_lid_db *db, uint16_t lid);
 
-/* Returns the first LID that two clusters may assign; 0 if the clusters have no common LID. An
+/** Returns the first LID that two clusters may assign; 0 if the clusters have no common LID. An
  * empty database stands for its whole range. */
 unsigned mcsm_common_lid(const struct mcsm_lid_db *a, struct mcsm_range ra,
                          const struct mcsm_lid_db *b, struct mcsm_range rb);
 
-/* Returns whether a chain of waiting packets may lead from border port `e` to `f`: packets to a
+/** Returns whether a chain of waiting packets may lead from border port `e` to `f`: packets to a
  * cluster behind `f` may enter by `e`, or both ports are joints of groups on lane 0. */
 bool mcsm_config_allows(const struct mcsm_config *config, const struct mcsm_border *e,
                         const struct mcsm_border *f);
 
-/* The border port of the configuration at this port, or NULL. */
+/** The border port of the configuration at this port, or NULL. */
 const struct mcsm_border *mcsm_config_border(const struct mcsm_config *config, uint64_t guid,
                                              uint8_t port);
 

@@ -14,14 +14,14 @@ struct mcsm_parser {
     bool min_set;
 };
 
-/* One error line, "FILE:LINE: ...". Returns 0, which stops nothing: all errors are shown. */
+/** One error line, "FILE:LINE: ...". Returns 0, which stops nothing: all errors are shown. */
 int mcsm_parse_error(struct mcsm_parser *parser, int line, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Append one zeroed element to an array; NULL and an error without memory. */
+/** Append one zeroed element to an array; NULL and an error without memory. */
 void *mcsm_grow(struct mcsm_parser *parser, void **array, size_t *count, size_t size);
 
-/* Sections. Each returns 1, or 0 after an error. */
+/** Sections. Each returns 1, or 0 after an error. */
 int mcsm_parse_cluster(struct mcsm_parser *parser, const char *name, const char *value);
 int mcsm_parse_port(struct mcsm_parser *parser, const char *name, const char *value);
 int mcsm_parse_routing(struct mcsm_parser *parser, const char *name, const char *value);
@@ -33,7 +33,7 @@ int mcsm_parse_neighbour(struct mcsm_parser *parser, const char *which, const ch
 int mcsm_parse_partition(struct mcsm_parser *parser, const char *which, const char *name,
                          const char *value);
 
-/* Checks that need the whole file. */
+/** Checks that need the whole file. */
 void mcsm_config_finish(struct mcsm_parser *parser);
 
 #endif

@@ -10,7 +10,7 @@ void mcsm_add_text(struct json_object *object, const char *key, const char *text
 void mcsm_add_number(struct json_object *object, const char *key, int64_t number);
 void mcsm_add_guid(struct json_object *object, const char *key, uint64_t guid);
 
-/* Writes the answer "json" and releases `json`. */
+/** Writes the answer "json" and releases `json`. */
 void mcsm_send_json(FILE *out, struct json_object *json);
 
 #endif

@@ -19,13 +19,13 @@ struct mcsm_command {
     mcsm_command_fn run; /* NULL in mcsm-ctl */
 };
 
-/* Returns the command of these words, whose number of arguments is right, or NULL. Writes its
+/** Returns the command of these words, whose number of arguments is right, or NULL. Writes its
  * arguments to `arguments`. */
 const struct mcsm_command *mcsm_command_find(const struct mcsm_command *commands, size_t count,
                                              const char *const *words, int word_count,
                                              const char *arguments[MCSM_COMMAND_ARGUMENTS]);
 
-/* Prints a line of help for each command. */
+/** Prints a line of help for each command. */
 void mcsm_command_help(const struct mcsm_command *commands, size_t count, FILE *out);
 
 #endif

@@ -6,7 +6,7 @@
 
 void mcsm_metrics(const struct mcsm_daemon *daemon, FILE *out);
 
-/* Into metrics-file of the configuration, if there is one. */
+/** Into metrics-file of the configuration, if there is one. */
 void mcsm_metrics_write(const struct mcsm_daemon *daemon);
 
 #endif

@@ -92,22 +92,22 @@ struct mcsm_fabric {
 struct mcsm_fabric *mcsm_fabric_new(void);
 void mcsm_fabric_free(struct mcsm_fabric *fabric);
 
-/* A new node with all its ports; NULL without memory. */
+/** A new node with all its ports; NULL without memory. */
 struct mcsm_node *mcsm_fabric_add(struct mcsm_fabric *fabric, uint64_t guid, uint8_t type,
                                   uint8_t nports);
 struct mcsm_node *mcsm_fabric_find(const struct mcsm_fabric *fabric, uint64_t guid);
 
-/* Finds the end port with this port GUID, or NULL. Slow before mcsm_fabric_index(). */
+/** Finds the end port with this port GUID, or NULL. Slow before mcsm_fabric_index(). */
 struct mcsm_port *mcsm_fabric_find_port(const struct mcsm_fabric *fabric, uint64_t port_guid);
 
-/* The end port that has the LID, also as one of 2^LMC; NULL if none. */
+/** The end port that has the LID, also as one of 2^LMC; NULL if none. */
 struct mcsm_port *mcsm_fabric_by_lid(const struct mcsm_fabric *fabric, unsigned lid);
 
-/* After discovery. Number the switches by GUID, so that routes depend on the fabric and not on the
+/** After discovery. Number the switches by GUID, so that routes depend on the fabric and not on the
  * order in which answers came; count nodes and links; list the end ports. -ENOMEM. */
 int mcsm_fabric_index(struct mcsm_fabric *fabric);
 
-/* Ports with their own LID: ports of CAs and routers, and port 0 of switches. */
+/** Ports with their own LID: ports of CAs and routers, and port 0 of switches. */
 static inline bool mcsm_is_end_port(const struct mcsm_port *port)
 {
     return port->node->sw ? port->num == 0 : port->num > 0;
@@ -118,19 +118,19 @@ static inline const char *mcsm_type_name(const struct mcsm_node *node)
     return node->type == 2 ? "switch" : node->type == 3 ? "router" : "ca";
 }
 
-/* Whether packets may go over the link of this port. */
+/** Whether packets may go over the link of this port. */
 bool mcsm_port_usable(const struct mcsm_port *port);
 
-/* How many positions of 16 ports a multicast table has. */
+/** How many positions of 16 ports a multicast table has. */
 static inline int mcsm_mft_positions(const struct mcsm_node *node)
 {
     return node->nports / 16 + 1;
 }
 
-/* Make room in the tables of a switch for LIDs up to `lid_top`. -ENOMEM. */
+/** Make room in the tables of a switch for LIDs up to `lid_top`. -ENOMEM. */
 int mcsm_fabric_tables(struct mcsm_node *node, unsigned lid_top, unsigned mlids);
 
-/* Copies the old fabric's knowledge of the tables in the switches. */
+/** Copies the old fabric's knowledge of the tables in the switches. */
 void mcsm_fabric_inherit(struct mcsm_fabric *fabric, struct mcsm_fabric *old);
 
 #endif

@@ -30,20 +30,20 @@ struct mcsm_counters {
     uint64_t delta[MCSM_COUNTERS]; /* between the last two polls */
 };
 
-/* The name of a counter, such as "symbol_error". */
+/** The name of a counter, such as "symbol_error". */
 const char *mcsm_counter_name(int counter);
 
-/* Takes the data of PortCounters. The first values are totals without a delta. Returns the
+/** Takes the data of PortCounters. The first values are totals without a delta. Returns the
  * CounterSelect bits of the counters that need a reset; 0: none. */
 uint16_t mcsm_counters_take(struct mcsm_counters *counters, const uint8_t *data);
 
-/* Takes the data of PortCountersExtended. */
+/** Takes the data of PortCountersExtended. */
 void mcsm_counters_take_wide(struct mcsm_counters *counters, const uint8_t *data);
 
-/* The counters of these CounterSelect bits were reset. */
+/** The counters of these CounterSelect bits were reset. */
 void mcsm_counters_were_reset(struct mcsm_counters *counters, uint16_t select);
 
-/* Errors of the cable and its ends since the poll before, and in total. Discarded packets are no
+/** Errors of the cable and its ends since the poll before, and in total. Discarded packets are no
  * such errors: congestion causes them, too. */
 uint64_t mcsm_counters_noise(const uint64_t values[MCSM_COUNTERS]);
 

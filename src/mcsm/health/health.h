@@ -61,24 +61,24 @@ struct mcsm_health;
 struct mcsm_health *mcsm_health_new(struct mcsm_mads *mads);
 void mcsm_health_free(struct mcsm_health *health);
 
-/* The manager and its configuration, also after a new configuration. Requests in flight must have
+/** The manager and its configuration, also after a new configuration. Requests in flight must have
  * been dropped. */
 void mcsm_health_attach(struct mcsm_health *health, struct mcsm_sm *sm);
 
-/* After each heavy sweep. Times are in milliseconds of mcsm_now(). */
+/** After each heavy sweep. Times are in milliseconds of mcsm_now(). */
 void mcsm_health_swept(struct mcsm_health *health, uint64_t now);
 
-/* Polls, judges, and ends holds. Call it every few milliseconds. */
+/** Polls, judges, and ends holds. Call it every few milliseconds. */
 void mcsm_health_run(struct mcsm_health *health, uint64_t now);
 
-/* Ends the hold of the link with this end, and forgets its history. -ENOENT if it is not held. */
+/** Ends the hold of the link with this end, and forgets its history. -ENOENT if it is not held. */
 int mcsm_health_release(struct mcsm_health *health, uint64_t guid, uint8_t port);
 
 /* ---- for the commands and metrics ---- */
 
 struct mcsm_link *mcsm_health_links(const struct mcsm_health *health); /* a hash: HASH_ITER */
 struct mcsm_link *mcsm_health_find(const struct mcsm_health *health, uint64_t guid, uint8_t port);
-/* The node of an end; for the far end of a border link, the name of its cluster. */
+/** The node of an end; for the far end of a border link, the name of its cluster. */
 const char *mcsm_health_name(const struct mcsm_health *health, const struct mcsm_link_end *end);
 enum mcsm_link_state mcsm_health_state(const struct mcsm_link *link);
 uint64_t mcsm_health_errors(const struct mcsm_link *link); /* in the window */

@@ -19,12 +19,12 @@ struct mcsm_hold {
     unsigned holds;
 };
 
-/* Reads the file. Times that are over are left out. The log names a file that cannot be read, and
+/** Reads the file. Times that are over are left out. The log names a file that cannot be read, and
  * wrong lines; the other lines are used. */
 void mcsm_holds_read(const struct mcsm_config *config, uint64_t now, struct mcsm_hold **holds_p);
 void mcsm_holds_free(struct mcsm_hold **holds_p);
 
-/* Replaces the file by the links that are held. Errors go to the log. */
+/** Replaces the file by the links that are held. Errors go to the log. */
 void mcsm_holds_write(const struct mcsm_config *config, const struct mcsm_link *links,
                       uint64_t now);
 

@@ -40,12 +40,14 @@ struct mcsm_contract_result {
     uint16_t example_lid;
 };
 
-/* Computes the matrix of lane 0: contract->count times contract->count. -ENOMEM. */
+/** Computes the matrix of lane 0: contract->count times contract->count. -ENOMEM. */
 int mcsm_contract_matrix(const struct mcsm_graph *graph, const struct mcsm_contract *contract,
                          bool *matrix);
 
-/* Changes routes to other clusters until the matrix stays within the allowed pairs. Needs the ranks
- * of Up/Down. -ENOMEM. */
+/**
+ * Changes routes to other clusters until the matrix stays within the allowed pairs. Needs the ranks
+ * of Up/Down. -ENOMEM.
+ */
 int mcsm_contract_keep(struct mcsm_graph *graph, const struct mcsm_contract *contract,
                        struct mcsm_contract_result *result);
 

@@ -53,34 +53,34 @@ struct mcsm_graph {
     uint8_t *lane;  /* of each pair of switches; NULL: all use lane 0 */
 };
 
-/* `nports` of each switch; the caller owns the tables. NULL without memory. */
+/** `nports` of each switch; the caller owns the tables. NULL without memory. */
 struct mcsm_graph *mcsm_graph_new(int count, const uint8_t *nports);
 void mcsm_graph_free(struct mcsm_graph *graph);
 
 void mcsm_graph_link(struct mcsm_graph *graph, int a, uint8_t a_port, int b, uint8_t b_port);
 int mcsm_graph_target(struct mcsm_graph *graph, int sw, uint8_t port, uint16_t lid, bool foreign);
 
-/* Fill the tables of all switches by the engine of the configuration; entries of LIDs that are no
+/** Fill the tables of all switches by the engine of the configuration; entries of LIDs that are no
  * target, or cannot be reached, are MCSM_DROP. -ENOMEM. */
 int mcsm_route(struct mcsm_graph *graph, const struct mcsm_config *config);
 int mcsm_route_by(struct mcsm_graph *graph, const struct mcsm_config *config,
                   enum mcsm_engine kind);
 
-/* Ranks for Up/Down: from the configured roots, or else from the switches in the centre. */
+/** Ranks for Up/Down: from the configured roots, or else from the switches in the centre. */
 int mcsm_rank(struct mcsm_graph *graph, const uint64_t *roots, size_t root_count);
 
-/* Whether a link leads up: to a lower rank, among equals to a lower GUID. */
+/** Whether a link leads up: to a lower rank, among equals to a lower GUID. */
 bool mcsm_is_up(const struct mcsm_graph *graph, int from, int to);
 
-/* Steps from one switch to all others; MCSM_UNREACHED where there is no way. `queue` gets the
+/** Steps from one switch to all others; MCSM_UNREACHED where there is no way. `queue` gets the
  * switches in the order of their distance; returns how many. */
 int mcsm_distances(const struct mcsm_graph *graph, int from, int *distance, int *queue);
 
-/* Searches each lane for a circle of waiting channels (route/deps.h). Returns the length of a
+/** Searches each lane for a circle of waiting channels (route/deps.h). Returns the length of a
  * circle, or 0. circle[] gets up to `room` channels of the circle. -ENOMEM. */
 int mcsm_credit_loop(const struct mcsm_graph *graph, int *circle, int room);
 
-/*
+/**
  * Arranges the tables of a large fabric by LID: all switches' entries of a LID are adjacent. (Table
  * by table, each step would miss the cache.) columns[k * graph->count + i] is the entry of switch i
  * for LID first + k; a switch without a table drops. `columns` has room for `count` LIDs, at most
@@ -88,20 +88,20 @@ int mcsm_credit_loop(const struct mcsm_graph *graph, int *circle, int room);
  */
 void mcsm_columns(const struct mcsm_graph *graph, unsigned first, unsigned count, uint8_t *columns);
 
-/* Returns the switch behind each port number of the graph, or -1. The caller frees the array. NULL
+/** Returns the switch behind each port number of the graph, or -1. The caller frees the array. NULL
  * without memory. */
 int *mcsm_peers(const struct mcsm_graph *graph);
 
-/* The lane of packets between two switches. */
+/** The lane of packets between two switches. */
 static inline int mcsm_lane(const struct mcsm_graph *graph, int from, int to)
 {
     return graph->lane ? graph->lane[(size_t)from * graph->count + to] : 0;
 }
 
-/* Which switch a port number of the graph belongs to. */
+/** Which switch a port number of the graph belongs to. */
 int mcsm_graph_owner(const struct mcsm_graph *graph, int link);
 
-/* Spread LIDs over transit ports: the port (index into alive[]) that a neighbour's n-th LID leaves
+/** Spread LIDs over transit ports: the port (index into alive[]) that a neighbour's n-th LID leaves
  * through; -1 if none is alive. While its port lives, a LID keeps it. */
 int mcsm_transit_choice(size_t n, const bool *alive, int count);
 

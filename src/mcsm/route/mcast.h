@@ -26,22 +26,22 @@ struct mcsm_leaf {
     uint8_t port;
 };
 
-/* A spanning tree with short ways from a switch in the centre. `ordered`: from the highest switch
+/** A spanning tree with short ways from a switch in the centre. `ordered`: from the highest switch
  * of Up/Down, by channels that lead down as far as they reach; packets then go up and down as
  * unicast packets do. NULL without memory. */
 struct mcsm_tree *mcsm_tree_new(const struct mcsm_graph *graph, bool ordered);
 void mcsm_tree_free(struct mcsm_tree *tree);
 
-/* Marks in used[switch] whether a group may use the link from the switch to its parent: whether a
+/** Marks in used[switch] whether a group may use the link from the switch to its parent: whether a
  * switch at or below it is not bare. */
 void mcsm_tree_used(const struct mcsm_graph *graph, const struct mcsm_tree *tree, bool *used);
 
-/* The part of the tree that connects the leaves. ports[switch] gets a set of 256 bits: the ports
+/** The part of the tree that connects the leaves. ports[switch] gets a set of 256 bits: the ports
  * through which the switch forwards. `ports` has room for all switches. */
 void mcsm_tree_cut(struct mcsm_tree *tree, const struct mcsm_leaf *leaves, size_t count,
                    uint64_t (*ports)[4]);
 
-/* The MLID of a group; there are `mlids` of them. */
+/** The MLID of a group; there are `mlids` of them. */
 uint16_t mcsm_mlid_of(const uint8_t mgid[16], uint16_t mlids);
 
 #endif

@@ -121,11 +121,11 @@ struct mcsm_component {
     uint16_t from, length;
 };
 
-/* Whether a record has the values that the query asks for. */
+/** Whether a record has the values that the query asks for. */
 bool mcsm_matches(const struct mcsm_query *query, const uint8_t *record,
                   const struct mcsm_component *components, size_t count);
 
-/* Append a record to the answer. False when there is no more room. */
+/** Append a record to the answer. False when there is no more room. */
 bool mcsm_answer_add(struct mcsm_query *query, const uint8_t *record);
 
 static inline bool mcsm_asks(const struct mcsm_query *query, int component)
@@ -133,17 +133,17 @@ static inline bool mcsm_asks(const struct mcsm_query *query, int component)
     return query->mask >> component & 1;
 }
 
-/* The tables of attributes. */
+/** The tables of attributes. */
 void mcsm_sa_fabric(struct mcsm_query *query); /* nodes, ports, switches, tables, links, managers */
 void mcsm_sa_path(struct mcsm_query *query);
 void mcsm_sa_mc_member(struct mcsm_query *query);
 void mcsm_sa_service(struct mcsm_query *query);
 void mcsm_sa_inform(struct mcsm_query *query);
 
-/* Makes the groups of partitions (-ENOMEM); removes members that are gone. */
+/** Makes the groups of partitions (-ENOMEM); removes members that are gone. */
 int mcsm_groups_start(struct mcsm_sa *sa);
 void mcsm_groups_drop(struct mcsm_sa *sa, uint64_t port_guid);
-/* Remove the registrations of ports that the fabric does not have. */
+/** Remove the registrations of ports that the fabric does not have. */
 void mcsm_groups_prune(struct mcsm_sa *sa);
 void mcsm_services_prune(struct mcsm_sa *sa);
 void mcsm_subscriptions_prune(struct mcsm_sa *sa);
@@ -153,10 +153,10 @@ void mcsm_services_free(struct mcsm_sa *sa);
 void mcsm_subscriptions_drop(struct mcsm_sa *sa, uint64_t port_guid);
 void mcsm_subscriptions_free(struct mcsm_sa *sa);
 
-/* Notifies subscribers: trap 64 to 67 with a GID. */
+/** Notifies subscribers: trap 64 to 67 with a GID. */
 void mcsm_sa_gid_notice(struct mcsm_sa *sa, unsigned trap, const uint8_t gid[16]);
 
-/* Returns the partition key that two ports share, with the membership bit; 0 if the ports share no
+/** Returns the partition key that two ports share, with the membership bit; 0 if the ports share no
  * key, or if both memberships are limited. */
 uint16_t mcsm_common_pkey(const struct mcsm_port *a, const struct mcsm_port *b);
 bool mcsm_has_pkey(const struct mcsm_port *port, uint16_t pkey);
@@ -164,11 +164,11 @@ bool mcsm_has_pkey(const struct mcsm_port *port, uint16_t pkey);
 /* The kinds of values that a query selects by "greater than", "less than", "exactly", "largest". */
 enum mcsm_scale { MCSM_SCALE_MTU, MCSM_SCALE_RATE, MCSM_SCALE_LIFE };
 
-/* Chooses a value that is not better than `best` and satisfies `asked` (a selector in the two
+/** Chooses a value that is not better than `best` and satisfies `asked` (a selector in the two
  * highest bits and a code). False if no such value exists. */
 bool mcsm_select(enum mcsm_scale scale, uint8_t asked, uint8_t best, uint8_t *chosen_p);
 
-/* Ports of the way from one end port to a LID, inside of the cluster. Calls `hop` with each port
+/** Ports of the way from one end port to a LID, inside of the cluster. Calls `hop` with each port
  * that a packet leaves through. Returns the number of hops, or -1 if there is no way: then *reason
  * says why. *left_p: the border port through which it leaves the cluster, or NULL. */
 int mcsm_sa_walk(const struct mcsm_sm *sm, const struct mcsm_port *from, uint16_t lid,

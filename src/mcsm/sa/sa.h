@@ -18,25 +18,25 @@ struct mcsm_sa_counters {
 struct mcsm_sa *mcsm_sa_new(struct mcsm_sm *sm, struct mcsm_mads *reports);
 void mcsm_sa_free(struct mcsm_sa *sa);
 
-/* A request of class SA; `length` bytes are there, at least 256. */
+/** A request of class SA; `length` bytes are there, at least 256. */
 void mcsm_sa_receive(struct mcsm_sa *sa, const struct mcsm_addr *from, const uint8_t *mad,
                      size_t length);
 
-/* A MAD of class MCSM_CLASS_STATE from another manager, see sa/standby.h. */
+/** A MAD of class MCSM_CLASS_STATE from another manager, see sa/standby.h. */
 void mcsm_sa_state_receive(struct mcsm_sa *sa, const struct mcsm_addr *from, const uint8_t *mad);
 
-/* The manager has a new state. */
+/** The manager has a new state. */
 void mcsm_sa_state(struct mcsm_sa *sa, uint8_t state);
 
-/* Leases run out. */
+/** Leases run out. */
 void mcsm_sa_run(struct mcsm_sa *sa, uint64_t now);
 
-/* Reports of the manager: a new fabric, an end port that came or went, a notice to forward. */
+/** Reports of the manager: a new fabric, an end port that came or went, a notice to forward. */
 void mcsm_sa_swept(struct mcsm_sa *sa);
 void mcsm_sa_end_port(struct mcsm_sa *sa, uint64_t port_guid, bool there);
 void mcsm_sa_notice(struct mcsm_sa *sa, const uint8_t notice[80]);
 
-/* Calls `leaf` for each member of the groups with this MLID; the bool says whether the member
+/** Calls `leaf` for each member of the groups with this MLID; the bool says whether the member
  * receives or only sends. */
 void mcsm_sa_members(struct mcsm_sa *sa, uint16_t mlid, void (*leaf)(void *, uint64_t, bool),
                      void *leaf_arg);

@@ -50,37 +50,37 @@ struct mcsm_state_ops {
     void (*take)(struct mcsm_sa *sa, bool gone, const uint8_t *payload);
 };
 
-/* `ops` has an entry for each kind. `clear` forgets all registrations. */
+/** `ops` has an entry for each kind. `clear` forgets all registrations. */
 struct mcsm_standbys *mcsm_standbys_new(const struct mcsm_state_ops *ops,
                                         void (*clear)(struct mcsm_sa *sa));
 void mcsm_standbys_free(struct mcsm_standbys *standbys);
 
-/* Sends a record to all standbys, or only to `only`; `gone`: the registration ends. Without a
+/** Sends a record to all standbys, or only to `only`; `gone`: the registration ends. Without a
  * standby it does nothing. */
 void mcsm_standbys_send(struct mcsm_sa *sa, struct mcsm_standby *only, enum mcsm_state_kind kind,
                         bool gone, const uint8_t payload[MCSM_STATE_PAYLOAD]);
 
-/* Sends an answer to a host as soon as the standbys have the changes so far. */
+/** Sends an answer to a host as soon as the standbys have the changes so far. */
 void mcsm_standbys_answer(struct mcsm_sa *sa, const struct mcsm_addr *to, const uint8_t *mad,
                           size_t length);
 
-/* Finds new standbys and sends beats; call it each second. */
+/** Finds new standbys and sends beats; call it each second. */
 void mcsm_standbys_run(struct mcsm_sa *sa);
 
 /* ---- a registration as a record, and back ---- */
 
-/* Sends all registrations of a kind. */
+/** Sends all registrations of a kind. */
 void mcsm_groups_send(struct mcsm_sa *sa, struct mcsm_standby *to);
 void mcsm_services_send(struct mcsm_sa *sa, struct mcsm_standby *to);
 void mcsm_subscriptions_send(struct mcsm_sa *sa, struct mcsm_standby *to);
 
-/* Takes a record of the master. */
+/** Takes a record of the master. */
 void mcsm_group_take(struct mcsm_sa *sa, bool gone, const uint8_t *payload);
 void mcsm_member_take(struct mcsm_sa *sa, bool gone, const uint8_t *payload);
 void mcsm_service_take(struct mcsm_sa *sa, bool gone, const uint8_t *payload);
 void mcsm_subscription_take(struct mcsm_sa *sa, bool gone, const uint8_t *payload);
 
-/* Forgets all groups but the permanent groups of partitions. */
+/** Forgets all groups but the permanent groups of partitions. */
 void mcsm_groups_clear(struct mcsm_sa *sa);
 
 #endif

@@ -58,23 +58,23 @@ void mcsm_election_end(struct mcsm_election *election);
 const char *mcsm_sm_state_name(uint8_t state);
 void mcsm_sm_set_state(struct mcsm_sm *sm, uint8_t state);
 
-/* Asks all ports of the sweep's fabric that have a manager; then decides. False: this manager is
+/** Asks all ports of the sweep's fabric that have a manager; then decides. False: this manager is
  * not the master, or hands over. */
 void mcsm_election_ask(struct mcsm_sm *sm);
 bool mcsm_election_may_be_master(struct mcsm_sm *sm);
 
-/* The same for the fabric of the last sweep, in a light sweep. A peer that is above us sets
+/** The same for the fabric of the last sweep, in a light sweep. A peer that is above us sets
  * sm->sweep.changed. */
 void mcsm_election_look(struct mcsm_sm *sm);
 void mcsm_election_looked(struct mcsm_sm *sm);
 
-/* A standby asks the master whether it lives. */
+/** A standby asks the master whether it lives. */
 void mcsm_election_poll(struct mcsm_sm *sm);
 
-/* A Get or Set of SMInfo came. */
+/** A Get or Set of SMInfo came. */
 void mcsm_election_receive(struct mcsm_sm *sm, const struct mcsm_addr *from, const uint8_t *mad);
 
-/* The 64 bytes of our SMInfo, without challenge and proof. */
+/** The 64 bytes of our SMInfo, without challenge and proof. */
 void mcsm_election_info(const struct mcsm_sm *sm, uint8_t *body);
 
 #endif

@@ -8,10 +8,12 @@
 
 #include "config/config.h"
 
-/* Completes the keys of a configuration. The M_Key from before a change is also kept, because ports
+/**
+ * Completes the keys of a configuration. The M_Key from before a change is also kept, because ports
  * have the old M_Key until they are configured again. Returns 0, or -errno with a message in the
  * log. If the keys cannot be stored, a configuration without an M_Key gets none. Otherwise ports
- * would be locked by a key that no manager knows after a restart. */
+ * would be locked by a key that no manager knows after a restart.
+ */
 int mcsm_keys_complete(struct mcsm_config *config);
 
 #endif

@@ -24,16 +24,16 @@ enum {
  * other. */
 enum mcsm_role { MCSM_ROLE_ANSWER, MCSM_ROLE_ORDER };
 
-/* Writes the proof into an SMInfo of 64 bytes. `challenge` is the reader's challenge, `what` the
+/** Writes the proof into an SMInfo of 64 bytes. `challenge` is the reader's challenge, `what` the
  * attribute modifier. */
 void mcsm_proof_write(uint64_t key, enum mcsm_role role, uint64_t challenge, uint32_t what,
                       uint8_t *body);
 
-/* Whether the proof in an SMInfo of 64 bytes is right. */
+/** Whether the proof in an SMInfo of 64 bytes is right. */
 bool mcsm_proof_is_right(uint64_t key, enum mcsm_role role, uint64_t challenge, uint32_t what,
                          const uint8_t *body);
 
-/* A random number that is not 0. Ends the process if the kernel has no random numbers. */
+/** A random number that is not 0. Ends the process if the kernel has no random numbers. */
 uint64_t mcsm_random(void);
 
 #endif

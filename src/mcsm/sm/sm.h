@@ -116,31 +116,33 @@ struct mcsm_sm *mcsm_sm_new(const struct mcsm_config *config, struct mcsm_mads *
                             uint64_t own_guid, const struct mcsm_sm_events *events);
 void mcsm_sm_free(struct mcsm_sm *sm);
 
-/* Drive it: call after packets were received and every few milliseconds. */
+/** Drive it: call after packets were received and every few milliseconds. */
 void mcsm_sm_run(struct mcsm_sm *sm, uint64_t now);
 
-/* Ask for a heavy sweep, or for new multicast tables only. */
+/** Ask for a heavy sweep, or for new multicast tables only. */
 void mcsm_sm_sweep(struct mcsm_sm *sm);
 void mcsm_sm_multicast(struct mcsm_sm *sm);
 
-/* A MAD of the SMP classes that is no answer: traps, SMInfo. */
+/** A MAD of the SMP classes that is no answer: traps, SMInfo. */
 void mcsm_sm_receive(struct mcsm_sm *sm, const struct mcsm_addr *from, const uint8_t *mad);
 
-/* No route shall lead through this port, or shall again. */
+/** No route shall lead through this port, or shall again. */
 int mcsm_sm_drain(struct mcsm_sm *sm, uint64_t guid, uint8_t port, bool drain);
 int mcsm_sm_hold(struct mcsm_sm *sm, uint64_t guid, uint8_t port,
                  bool hold); /* by order of health */
 
-/* The service level of packets between two end ports; `b` may be NULL for another cluster. How many
- * lanes there are, with that of the groups. */
+/**
+ * The service level of packets between two end ports; `b` may be NULL for another cluster. How many
+ * lanes there are, with that of the groups.
+ */
 uint8_t mcsm_sm_lane(const struct mcsm_sm *sm, const struct mcsm_port *a,
                      const struct mcsm_port *b);
 int mcsm_sm_lanes(const struct mcsm_sm *sm);
 
-/* The directed route to a port: through its own link if it is one of a CA. */
+/** The directed route to a port: through its own link if it is one of a CA. */
 struct mcsm_path mcsm_sm_path(const struct mcsm_port *port);
 
-/* Logs a message and hands it to the event command. */
+/** Logs a message and hands it to the event command. */
 void mcsm_sm_report(struct mcsm_sm *sm, const char *name, enum mcsm_log_level level, uint64_t guid,
                     uint8_t port, const char *format, ...) __attribute__((format(printf, 6, 7)));
 
@@ -161,7 +163,7 @@ void mcsm_sm_write_mft(struct mcsm_sm *sm, struct mcsm_node *node);
 void mcsm_sm_light(struct mcsm_sm *sm);
 void mcsm_sm_trap(struct mcsm_sm *sm, const struct mcsm_addr *from, const uint8_t *mad);
 
-/* The answer to a Set whose loss makes the sweep incomplete; `arg` is the manager, `arg2` the port
+/** The answer to a Set whose loss makes the sweep incomplete; `arg` is the manager, `arg2` the port
  * or NULL. */
 void mcsm_sm_set_done(void *arg, void *arg2, const uint8_t *mad, unsigned status);
 
