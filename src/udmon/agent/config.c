@@ -1,5 +1,6 @@
 /* Reading the configuration file: sections and options with their lines, by inih. */
 #include "graph.h"
+#include "modules.h"
 #include "../lib/base/log.h"
 
 #include <ctype.h>

@@ -1,4 +1,5 @@
 #include "exposition.h"
+#include "node.h"
 
 #include <ctype.h>
 #include <stdbool.h>

@@ -1,8 +1,9 @@
 /*
  * Processing that makes less of samples: by name (filter), or one of many (aggregate).
  */
-#include "graph.h"
+#include "node.h"
 #include "samples.h"
+#include "types.h"
 #include "../lib/metric.h"
 
 #include <errno.h>

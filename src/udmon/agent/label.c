@@ -1,5 +1,6 @@
 /* Processing node "label": adds labels, as rack or cluster, to all samples that pass. */
-#include "graph.h"
+#include "node.h"
+#include "types.h"
 #include "../lib/metric.h"
 
 #include <errno.h>

@@ -1,4 +1,8 @@
 /* udmon-agent: reads its configuration, runs its graph, reads the configuration again on SIGHUP. */
+#include "graph.h"
+#include "modules.h"
+#include "types.h"
+#include "watchdog.h"
 #include "worker.h"
 #include "../lib/base/log.h"
 #include "../include/udmon.h"
@@ -8,8 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-struct udmon_loop agent_loop;
-struct graph *agent_graph;
+static struct graph *agent_graph; /* as of the last configuration */
 
 static const char *config_file = "/etc/udmon/agent.conf";
 
@@ -90,6 +93,7 @@ int main(int argc, char **argv)
         (udmon_signals_catch(&agent_loop, &signals, agent_reload) < 0)) {
         return 1;
     }
+    modules_begin(&agent_types);
     if (graph_read(config_file, &agent_graph) < 0) {
         return 1;
     }

@@ -1,7 +1,4 @@
-/*
- * Types of nodes: the agent's types, and the types of the libraries that the configuration names.
- */
-#include "graph.h"
+#include "modules.h"
 #include "../lib/base/log.h"
 
 #include <dlfcn.h>
@@ -11,41 +8,17 @@
 
 enum { MODULES_MAX = 64 };
 
-static const struct udmon_node_type *const own_types[] = {
-    &sensor_cpu,
-    &sensor_memory,
-    &sensor_load,
-    &sensor_network,
-    &sensor_disk,
-    &sensor_rdma,
-    &sensor_numa,
-    &sensor_hwmon,
-    &sensor_filesystem,
-    &sensor_slurm,
-#ifdef HAVE_GLEX_INSPECT
-    &sensor_glex,
-#endif
-    &sensor_textfile,
-    &sensor_prometheus,
-    &sensor_collectd,
-    &sensor_agent,
-    &process_rate,
-    &process_window,
-    &process_threshold,
-    &process_filter,
-    &process_aggregate,
-    &process_label,
-    &node_send,
-    &node_print,
-    NULL,
-};
-static const struct udmon_module own_module = {UDMON_MODULE_VERSION, own_types};
-
 static struct {
     const struct udmon_module *module;
     char file[256];
-} modules[MODULES_MAX] = {{&own_module, ""}};
-static unsigned module_count = 1;
+} modules[MODULES_MAX];
+static unsigned module_count;
+
+void modules_begin(const struct udmon_module *own)
+{
+    modules[0].module = own;
+    module_count = 1;
+}
 
 const struct udmon_node_type *module_type(const char *name)
 {

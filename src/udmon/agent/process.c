@@ -1,6 +1,7 @@
 /* Processing: rate of counters, statistics over a window, threshold; with a state per name. */
-#include "graph.h"
+#include "node.h"
 #include "samples.h"
+#include "types.h"
 #include "../lib/base/log.h"
 
 #include <errno.h>

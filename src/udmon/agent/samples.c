@@ -1,3 +1,4 @@
+#include "samples.h"
 #include "worker.h"
 #include "../lib/base/log.h"
 #include "../lib/metric.h"
@@ -31,21 +32,6 @@ struct samples *samples_begin(struct udmon_node *node)
     samples->added = 0;
     samples_clear_seen(samples, SAMPLES_SEEN_MIN);
     return samples;
-}
-
-void node_refuse(struct udmon_node *node, int reason, const char *what)
-{
-    static const char *const reasons[REFUSED_REASONS] = {
-        [REFUSED_NAME] = "its name or a label is wrong, or longer than 1023 bytes",
-        [REFUSED_DUPLICATE] = "its series has a value in this tick already",
-        [REFUSED_LINE] = "this line is no sample",
-    };
-
-    if (__atomic_fetch_add(&node->refused[reason], 1, __ATOMIC_RELAXED) == 0) {
-        udmon_warn("node %s: a sample is refused, as others may be "
-                   "(udmon_agent_samples_refused_total): %s: %.200s",
-                   node->name, reasons[reason], what);
-    }
 }
 
 static uint32_t samples_hash(const char *name, int counter, uint64_t time_ns)

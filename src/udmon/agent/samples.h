@@ -10,14 +10,6 @@
 /* Larger sets are emitted in parts. Memory is touched only when needed. */
 enum { SAMPLES_MAX = 16384, SAMPLES_SEEN_MIN = 256, SAMPLES_SEEN = 4 * SAMPLES_MAX };
 
-/* Why a sensor's sample is refused */
-enum {
-    REFUSED_NAME,      /* the name or a label is not one of the exposition format, or too long */
-    REFUSED_DUPLICATE, /* a second value of one series in one tick */
-    REFUSED_LINE,      /* the line is not a sample */
-    REFUSED_REASONS
-};
-
 struct samples {
     struct udmon_node *node;
     uint64_t time_ns, clock_ns; /* since 1970; monotonic, as in struct udmon_metric */
@@ -35,8 +27,6 @@ struct samples *samples_begin(struct udmon_node *node);
 void samples_add(struct samples *samples, int counter, double value, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 void samples_end(struct samples *samples);
-/** Counts a refused sample, by a REFUSED_ reason. The log names the first one. */
-void node_refuse(struct udmon_node *node, int reason, const char *what);
 
 /** Copies text to a label's value, with escapes; invalid characters become '_'. */
 void samples_label(char *label, size_t size, const char *text);

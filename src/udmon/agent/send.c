@@ -2,6 +2,9 @@
  * Nodes that send samples out of the agent: to a collector, or to the terminal. And the sensor that
  * reports on these nodes.
  */
+#include "graph.h"
+#include "samples.h"
+#include "types.h"
 #include "worker.h"
 #include "../lib/base/log.h"
 #include "../lib/metric.h"
@@ -258,7 +261,7 @@ static void agent_tick(struct udmon_node *node, void *state)
     LIST_FOREACH(sender, &senders, list) {
         agent_sender(samples, sender);
     }
-    STAILQ_FOREACH(each, &agent_graph->nodes, list) {
+    STAILQ_FOREACH(each, &node->graph->nodes, list) {
         if (each->worker != NULL) {
             agent_worker(samples, each);
         }

@@ -8,8 +8,9 @@
  * samples. Names are those of collectd's write_prometheus:
  * collectd_PLUGIN_TYPE_SOURCE{PLUGIN="instance",type="..."}.
  */
-#include "graph.h"
+#include "node.h"
 #include "samples.h"
+#include "types.h"
 #include "../lib/base/log.h"
 #include "../lib/net/address.h"
 

@@ -10,8 +10,9 @@
  * node_filesystem_device_error reports the mount until it answers, and a new thread queries the
  * other mounts.
  */
-#include "graph.h"
+#include "node.h"
 #include "samples.h"
+#include "types.h"
 #include "../lib/base/log.h"
 #include "../lib/net/loop.h"
 

@@ -2,8 +2,9 @@
  * Counters of the endpoints on the GLEX fabric of this host, whosever they are: as glex_info shows
  * them. They are the NIC's in shared memory and cost their owners nothing to be read.
  */
-#include "graph.h"
+#include "node.h"
 #include "samples.h"
+#include "types.h"
 
 #include "glex/api/inspect.h"
 

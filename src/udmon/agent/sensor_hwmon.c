@@ -2,8 +2,9 @@
  * Temperatures, fans, voltages, currents and power from the kernel's drivers in /sys/class/hwmon.
  * Some chips answer slowly, so an interval of a second is short enough.
  */
-#include "graph.h"
+#include "node.h"
 #include "samples.h"
+#include "types.h"
 
 #include <glob.h>
 #include <libgen.h>

@@ -2,8 +2,9 @@
  * Memory of each NUMA node, and the node that memory was allocated from. Names are node_exporter's,
  * except names copied from the kernel (node_memory_numa_MemFree): see sensor memory.
  */
-#include "graph.h"
+#include "node.h"
 #include "samples.h"
+#include "types.h"
 
 #include <glob.h>
 #include <limits.h>

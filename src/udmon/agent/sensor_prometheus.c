@@ -1,6 +1,7 @@
 /* Any Prometheus endpoint on the node, as node_exporter or an application's: read here, sent by udmon. */
 #include "exposition.h"
-#include "graph.h"
+#include "node.h"
+#include "types.h"
 #include "../lib/base/log.h"
 
 #include <curl/curl.h>

@@ -2,8 +2,9 @@
  * Counters of InfiniBand, RoCE and Omni-Path ports, and of the drivers (mlx5, hfi1, rxe, ...), from
  * the kernel. Names are node_exporter's where it has the same.
  */
-#include "graph.h"
+#include "node.h"
 #include "samples.h"
+#include "types.h"
 
 #include <ctype.h>
 #include <glob.h>

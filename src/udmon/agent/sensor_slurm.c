@@ -7,8 +7,9 @@
  * squeue is missing or does not know the job, the user is the owner of the job's processes. The output
  * of squeue is read at each tick.
  */
-#include "graph.h"
+#include "node.h"
 #include "samples.h"
+#include "types.h"
 #include "../lib/base/log.h"
 
 #include <errno.h>

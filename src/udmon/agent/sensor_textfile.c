@@ -3,7 +3,8 @@
  * node may write files. Files are complete, because their writers rename them into the directory.
  */
 #include "exposition.h"
-#include "graph.h"
+#include "node.h"
+#include "types.h"
 #include "../lib/base/log.h"
 
 #include <dirent.h>

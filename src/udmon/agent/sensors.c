@@ -2,8 +2,9 @@
  * Sensors of the operating system, read from /proc. A file is opened again for each tick. This
  * costs microseconds, and a sensor needs no state.
  */
-#include "graph.h"
+#include "node.h"
 #include "samples.h"
+#include "types.h"
 #include "../lib/base/log.h"
 
 #include <ctype.h>

@@ -1,5 +1,6 @@
 /* systemd's watchdog (sd_notify(3)): the loop says that it runs. If it stops, systemd restarts the agent. */
-#include "graph.h"
+#include "watchdog.h"
+#include "node.h"
 #include "../lib/base/log.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 #include "worker.h"
+#include "samples.h"
 #include "../lib/base/log.h"
 
 #include <errno.h>
@@ -70,13 +71,10 @@ static void worker_enter(struct worker *worker, enum worker_phase phase)
     pthread_cond_broadcast(&worker->changed);
 }
 
-bool worker_emit(const struct udmon_metric *metrics, size_t count)
+/* In a worker's thread: waits until the loop has taken the samples. */
+static void worker_hand_over(struct worker *worker, const struct udmon_metric *metrics,
+                             size_t count)
 {
-    struct worker *worker = worker_self;
-
-    if (worker == NULL) {
-        return false;
-    }
     pthread_mutex_lock(&worker->lock);
     if (!worker->ending) {
         worker->metrics = metrics;
@@ -89,7 +87,18 @@ bool worker_emit(const struct udmon_metric *metrics, size_t count)
         worker->phase = WORKER_RUNS;
     }
     pthread_mutex_unlock(&worker->lock);
-    return true;
+}
+
+void udmon_node_emit(struct udmon_node *node, const struct udmon_metric *metrics, size_t count)
+{
+    if (count == 0) {
+        return;
+    }
+    if (worker_self != NULL) {
+        worker_hand_over(worker_self, metrics, count);
+    } else {
+        node_deliver(node, metrics, count);
+    }
 }
 
 static void *worker_run(void *arg)
@@ -148,7 +157,7 @@ static void worker_ready(struct udmon_source *source, uint32_t events)
     phase = worker->phase;
     pthread_mutex_unlock(&worker->lock);
     if (phase == WORKER_HANDS_OVER) {
-        udmon_node_emit(worker->output, worker->metrics, worker->count);
+        node_deliver(worker->output, worker->metrics, worker->count);
         pthread_mutex_lock(&worker->lock);
         worker_enter(worker, WORKER_RUNS);
         pthread_mutex_unlock(&worker->lock);

@@ -7,8 +7,7 @@
 #ifndef UDMON_AGENT_WORKER_H
 #define UDMON_AGENT_WORKER_H
 
-#include "graph.h"
-#include "samples.h"
+#include "node.h"
 
 struct worker;
 
@@ -43,8 +42,10 @@ uint64_t worker_skipped(const struct worker *worker);
  */
 bool worker_any_abandoned(void);
 
-/** In a worker's thread: its set of samples, and the way to the loop. Else NULL, and false. */
+/**
+ * In a worker's thread: its set of samples. Else NULL. udmon_node_emit() hands the samples of a
+ * worker's thread to the loop.
+ */
 struct samples *worker_samples(void);
-bool worker_emit(const struct udmon_metric *metrics, size_t count);
 
 #endif
