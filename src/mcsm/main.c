@@ -165,7 +165,7 @@ static struct mcsm_config *read_again(const char *path)
 static void reload(struct mcsm_daemon *daemon)
 {
     struct mcsm_config *config = read_again(daemon->config->path);
-    struct mcsm_drained *drained;
+    struct mcsm_drains drains = {NULL};
     bool disabled;
 
     if (daemon->log_file && mcsm_log_open(daemon->config->log_file) < 0) { /* logrotate moved it */
@@ -188,9 +188,8 @@ static void reload(struct mcsm_daemon *daemon)
     /* The old log file stays in use, so the configuration must name it. */
     strcpy(config->log_file, daemon->config->log_file);
     mcsm_info("%s is read anew", config->path);
-    drained = daemon->sm->drained;
     disabled = daemon->sm->election.state == MCSM_SM_NOTACTIVE_STATE;
-    daemon->sm->drained = NULL;
+    mcsm_drains_move(&daemon->sm->drains, &drains);
     stop(daemon);
     mcsm_config_free(daemon->config);
     daemon->config = config;
@@ -202,7 +201,8 @@ static void reload(struct mcsm_daemon *daemon)
     if (disabled) { /* by another manager, which alone can end that */
         daemon->sm->election.state = MCSM_SM_NOTACTIVE_STATE;
     }
-    daemon->sm->drained = drained; /* orders of the administrator survive a new configuration */
+    /* Orders of the administrator survive a new configuration. */
+    mcsm_drains_move(&drains, &daemon->sm->drains);
 }
 
 static void dispatch(struct mcsm_daemon *daemon, const struct mcsm_packet *packet)

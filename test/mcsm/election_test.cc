@@ -261,9 +261,9 @@ TEST_F(Election, ActCountMoves)
 {
     a = start(2, "a", keys);
     uint8_t first[64], second[64];
-    mcsm_election_info(a->sm, first);
+    mcsm_election_info(&a->sm->election, first);
     light(a);
-    mcsm_election_info(a->sm, second);
+    mcsm_election_info(&a->sm->election, second);
     EXPECT_NE(mcsm_get32(first, MCSM_SMI_ACT), mcsm_get32(second, MCSM_SMI_ACT));
 }
 

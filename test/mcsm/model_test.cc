@@ -6,6 +6,7 @@
 
 extern "C" {
 #include "model.h"
+#include "sm/phases.h"
 }
 
 /* Two clusters of two switches and two hosts each, with two border links:

@@ -195,6 +195,21 @@ bool mcsm_port_usable(const struct mcsm_port *port)
 }
 
 /* Tables grow in whole blocks. */
+struct mcsm_path mcsm_port_path(const struct mcsm_port *port)
+{
+    const struct mcsm_port *peer = port->peer;
+    struct mcsm_path path;
+
+    if (port->node->sw || port->node->path.hops == 0 || peer == NULL) {
+        return port->node->path;
+    }
+    path = peer->node->path;
+    if (path.hops < MCSM_MAX_HOPS) {
+        path.port[++path.hops] = peer->num;
+    }
+    return path;
+}
+
 static int grow(uint8_t **table, unsigned *size, unsigned wanted)
 {
     uint8_t *more;

@@ -121,6 +121,9 @@ static inline const char *mcsm_type_name(const struct mcsm_node *node)
 /** Whether packets may go over the link of this port. */
 bool mcsm_port_usable(const struct mcsm_port *port);
 
+/** The directed route to a port: through its own link if it is one of a CA. */
+struct mcsm_path mcsm_port_path(const struct mcsm_port *port);
+
 /** How many positions of 16 ports a multicast table has. */
 static inline int mcsm_mft_positions(const struct mcsm_node *node)
 {

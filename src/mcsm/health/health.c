@@ -181,10 +181,10 @@ static void tell(struct mcsm_health *health, const struct mcsm_link *link, const
 {
     const struct mcsm_link_end *a = &link->ends[0], *b = &link->ends[1];
 
-    mcsm_sm_report(health->sm, event, level, a->guid, a->port,
-                   "link %s (0x%016lx) port %u - %s (0x%016lx) port %u: %s",
-                   mcsm_health_name(health, a), a->guid, a->port, mcsm_health_name(health, b),
-                   b->guid, b->port, what);
+    mcsm_report(&health->sm->events, event, level, a->guid, a->port,
+                "link %s (0x%016lx) port %u - %s (0x%016lx) port %u: %s",
+                mcsm_health_name(health, a), a->guid, a->port, mcsm_health_name(health, b), b->guid,
+                b->port, what);
 }
 
 static void save(const struct mcsm_health *health, uint64_t now)

@@ -235,7 +235,7 @@ static void add_managers(struct mcsm_query *query)
     const struct mcsm_sm *sm = query->sa->sm;
     uint8_t record[28] = {0}, info[64];
 
-    mcsm_election_info(sm, info);
+    mcsm_election_info(&sm->election, info);
     mcsm_put64(info, MCSM_SMI_KEY, 0);
     mcsm_put16(record, 0, sm->fabric->own_port ? sm->fabric->own_port->lid : 0);
     memcpy(record + 4, info, 24);

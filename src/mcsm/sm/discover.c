@@ -2,28 +2,13 @@
  * Discovery: from our own port outwards, every answer leading to the next questions, never through
  * a border port (paper 001, figure 3).
  */
-#include "sm.h"
+#include "phases.h"
 
 #include "base/text.h"
 
 #include <stdlib.h>
 
 static void probe(struct mcsm_sm *sm, struct mcsm_port *through);
-
-struct mcsm_path mcsm_sm_path(const struct mcsm_port *port)
-{
-    const struct mcsm_port *peer = port->peer;
-    struct mcsm_path path;
-
-    if (port->node->sw || port->node->path.hops == 0 || peer == NULL) {
-        return port->node->path;
-    }
-    path = peer->node->path;
-    if (path.hops < MCSM_MAX_HOPS) {
-        path.port[++path.hops] = peer->num;
-    }
-    return path;
-}
 
 static bool is_known_silent(const struct mcsm_sm *sm, const struct mcsm_port *port)
 {
@@ -69,7 +54,7 @@ static void got_guids(void *arg, void *arg2, const uint8_t *mad, unsigned status
 static void ask(struct mcsm_sm *sm, struct mcsm_port *port, uint16_t attr, uint32_t mod,
                 mcsm_answer_fn answer, void *arg2)
 {
-    struct mcsm_path path = mcsm_sm_path(port);
+    struct mcsm_path path = mcsm_port_path(port);
 
     mcsm_smp(sm->mads, &path, MCSM_GET, attr, mod, NULL, answer, sm, arg2);
 }
@@ -126,12 +111,7 @@ static void mark_ports(struct mcsm_sm *sm, struct mcsm_node *node)
             node->ports[border->port].border = true;
         }
     }
-    for (struct mcsm_drained *drained = sm->drained; drained != NULL; drained = drained->next) {
-        if (drained->guid == node->guid && drained->port <= node->nports) {
-            node->ports[drained->port].drained = true;
-            node->ports[drained->port].held |= drained->held;
-        }
-    }
+    mcsm_drains_mark(&sm->drains, node);
 }
 
 static struct mcsm_node *add_node(struct mcsm_sm *sm, const uint8_t *info,
@@ -293,8 +273,7 @@ void mcsm_sm_discover(struct mcsm_sm *sm)
         mcsm_error("out of memory: the sweep is put off");
         return;
     }
-    sm->sweep.incomplete = false;
-    sm->sweep.started = mcsm_now();
+    mcsm_sweep_begin(&sm->sweep, mcsm_now());
     mcsm_smp(sm->mads, &here, MCSM_GET, MCSM_NODE_INFO, 0, NULL, got_node, sm, NULL);
 }
 

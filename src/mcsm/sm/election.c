@@ -1,7 +1,6 @@
 #include "election.h"
 
 #include "proof.h"
-#include "sm.h"
 
 #include <stdlib.h>
 #include <utlist.h>
@@ -15,11 +14,17 @@ const char *mcsm_sm_state_name(uint8_t state)
     return state < 4 ? names[state] : "unknown";
 }
 
-void mcsm_election_start(struct mcsm_election *election)
+void mcsm_election_start(struct mcsm_election *election, const struct mcsm_config *config,
+                         struct mcsm_mads *mads, uint64_t own_guid, struct mcsm_sweep *sweep,
+                         const struct mcsm_sm_events *events)
 {
-    memset(election, 0, sizeof(*election));
-    election->state = MCSM_SM_DISCOVERING_STATE;
-    election->challenge = mcsm_random();
+    *election = (struct mcsm_election){.config = config,
+                                       .mads = mads,
+                                       .sweep = sweep,
+                                       .events = events,
+                                       .own_guid = own_guid,
+                                       .state = MCSM_SM_DISCOVERING_STATE,
+                                       .challenge = mcsm_random()};
 }
 
 static void free_list(struct mcsm_rival **list)
@@ -38,33 +43,32 @@ void mcsm_election_end(struct mcsm_election *election)
     free_list(&election->foreign);
 }
 
-void mcsm_sm_set_state(struct mcsm_sm *sm, uint8_t state)
+void mcsm_election_set_state(struct mcsm_election *election, uint8_t state)
 {
-    struct mcsm_election *election = &sm->election;
-
     if (election->state == state) {
         return;
     }
-    mcsm_sm_report(sm, state == MCSM_SM_MASTER_STATE ? "master" : "state", MCSM_LOG_INFO,
-                   sm->own_guid, 0, "cluster %s: %s", sm->config->name, mcsm_sm_state_name(state));
-    sm->sweep.reregister |= state == MCSM_SM_MASTER_STATE;
+    mcsm_report(election->events, state == MCSM_SM_MASTER_STATE ? "master" : "state", MCSM_LOG_INFO,
+                election->own_guid, 0, "cluster %s: %s", election->config->name,
+                mcsm_sm_state_name(state));
+    election->sweep->reregister |= state == MCSM_SM_MASTER_STATE;
     election->state = state;
     election->poll_failures = 0;
     election->handing_over = false;
-    if (sm->events.state != NULL) {
-        sm->events.state(sm->events.arg, state);
+    if (election->events->state != NULL) {
+        election->events->state(election->events->arg, state);
     }
 }
 
-void mcsm_election_info(const struct mcsm_sm *sm, uint8_t *body)
+void mcsm_election_info(const struct mcsm_election *election, uint8_t *body)
 {
     memset(body, 0, MCSM_SMP_DATA);
-    mcsm_put64(body, MCSM_SMI_GUID, sm->own_guid);
+    mcsm_put64(body, MCSM_SMI_GUID, election->own_guid);
     /* Not the secret: an OpenSM with its defaults (SM_Key 1) takes us for a master and waits. */
-    mcsm_put64(body, MCSM_SMI_KEY, sm->config->shown_sm_key);
+    mcsm_put64(body, MCSM_SMI_KEY, election->config->shown_sm_key);
     /* The standard counts management activities. Each packet is one. */
-    mcsm_put32(body, MCSM_SMI_ACT, mcsm_mads_stats(sm->mads)->sent);
-    body[MCSM_SMI_STATE] = sm->config->priority << 4 | sm->election.state;
+    mcsm_put32(body, MCSM_SMI_ACT, mcsm_mads_stats(election->mads)->sent);
+    body[MCSM_SMI_STATE] = election->config->priority << 4 | election->state;
 }
 
 static struct mcsm_rival *find(struct mcsm_rival *list, uint64_t guid)
@@ -75,17 +79,17 @@ static struct mcsm_rival *find(struct mcsm_rival *list, uint64_t guid)
     return rival;
 }
 
-static bool is_above_us(const struct mcsm_sm *sm, const struct mcsm_rival *rival)
+static bool is_above_us(const struct mcsm_election *election, const struct mcsm_rival *rival)
 {
-    if (rival->priority != sm->config->priority) {
-        return rival->priority > sm->config->priority;
+    if (rival->priority != election->config->priority) {
+        return rival->priority > election->config->priority;
     }
-    return rival->guid < sm->own_guid;
+    return rival->guid < election->own_guid;
 }
 
 /* ---- foreign managers ---- */
 
-static void name_foreign(struct mcsm_sm *sm, struct mcsm_rival *rival)
+static void name_foreign(struct mcsm_election *election, struct mcsm_rival *rival)
 {
     bool master = rival->state == MCSM_SM_MASTER_STATE;
 
@@ -93,53 +97,54 @@ static void name_foreign(struct mcsm_sm *sm, struct mcsm_rival *rival)
         return;
     }
     rival->named = rival->state + 1;
-    mcsm_sm_report(sm, master ? "two-masters" : "foreign-manager", MCSM_LOG_ERROR, rival->guid, 0,
-                   "%sa foreign subnet manager runs on port 0x%016lx (LID %u): state %s, priority "
-                   "%u. It does not prove the SM_Key of cluster %s and gets nothing. Stop it; if "
-                   "it belongs to this cluster, give it the same sm-key and m-key",
-                   master ? "two masters on one fabric: " : "", rival->guid, rival->lid,
-                   mcsm_sm_state_name(rival->state), rival->priority, sm->config->name);
+    mcsm_report(election->events, master ? "two-masters" : "foreign-manager", MCSM_LOG_ERROR,
+                rival->guid, 0,
+                "%sa foreign subnet manager runs on port 0x%016lx (LID %u): state %s, priority "
+                "%u. It does not prove the SM_Key of cluster %s and gets nothing. Stop it; if "
+                "it belongs to this cluster, give it the same sm-key and m-key",
+                master ? "two masters on one fabric: " : "", rival->guid, rival->lid,
+                mcsm_sm_state_name(rival->state), rival->priority, election->config->name);
 }
 
 /* A foreign master may overwrite tables without M_Key protection. The
  * manager therefore writes all tables when a foreign master appears and when it disappears. */
-static void set_disputed(struct mcsm_sm *sm)
+static void set_disputed(struct mcsm_election *election)
 {
     bool disputed = false;
     const struct mcsm_rival *rival;
 
-    LL_FOREACH(sm->election.foreign, rival) {
+    LL_FOREACH(election->foreign, rival) {
         disputed |= rival->state == MCSM_SM_MASTER_STATE;
     }
-    if (disputed == sm->election.disputed) {
+    if (disputed == election->disputed) {
         return;
     }
-    sm->election.disputed = disputed;
-    sm->sweep.distrust = true;
-    mcsm_sm_sweep(sm);
+    election->disputed = disputed;
+    election->sweep->distrust = true;
+    election->sweep->wanted = true;
 }
 
-static void forget_unseen(struct mcsm_sm *sm)
+static void forget_unseen(struct mcsm_election *election)
 {
     struct mcsm_rival *rival, *next;
 
-    LL_FOREACH_SAFE(sm->election.foreign, rival, next) {
+    LL_FOREACH_SAFE(election->foreign, rival, next) {
         if (rival->seen) {
             continue;
         }
-        mcsm_sm_report(sm, "foreign-manager-gone", MCSM_LOG_WARN, rival->guid, 0,
-                       "the foreign subnet manager on port 0x%016lx is gone", rival->guid);
-        LL_DELETE(sm->election.foreign, rival);
+        mcsm_report(election->events, "foreign-manager-gone", MCSM_LOG_WARN, rival->guid, 0,
+                    "the foreign subnet manager on port 0x%016lx is gone", rival->guid);
+        LL_DELETE(election->foreign, rival);
         free(rival);
     }
-    LL_FOREACH_SAFE(sm->election.peers, rival, next) {
+    LL_FOREACH_SAFE(election->peers, rival, next) {
         if (rival->seen) {
             continue;
         }
-        LL_DELETE(sm->election.peers, rival);
+        LL_DELETE(election->peers, rival);
         free(rival);
     }
-    set_disputed(sm);
+    set_disputed(election);
 }
 
 /* ---- asking ---- */
@@ -164,8 +169,7 @@ static void got_info(void *arg, void *arg2, const uint8_t *mad, unsigned status)
 {
     const uint8_t *body = mad ? mad + MCSM_SMP_BODY : NULL;
     struct mcsm_port *port = arg2;
-    struct mcsm_sm *sm = arg;
-    struct mcsm_election *election = &sm->election;
+    struct mcsm_election *election = arg;
     struct mcsm_rival *rival;
     bool peer;
 
@@ -173,7 +177,8 @@ static void got_info(void *arg, void *arg2, const uint8_t *mad, unsigned status)
     if (mad == NULL) {
         return; /* the port has the bit of a manager, but no manager answers */
     }
-    peer = mcsm_proof_is_right(sm->config->sm_key, MCSM_ROLE_ANSWER, election->asked, 0, body);
+    peer =
+        mcsm_proof_is_right(election->config->sm_key, MCSM_ROLE_ANSWER, election->asked, 0, body);
     rival = peer ? remember(&election->peers, &election->foreign, mcsm_get64(body, MCSM_SMI_GUID)) :
                    remember(&election->foreign, &election->peers, mcsm_get64(body, MCSM_SMI_GUID));
     if (rival == NULL) {
@@ -182,78 +187,70 @@ static void got_info(void *arg, void *arg2, const uint8_t *mad, unsigned status)
     rival->priority = body[MCSM_SMI_STATE] >> 4;
     rival->state = body[MCSM_SMI_STATE] & 15;
     rival->act = mcsm_get32(body, MCSM_SMI_ACT);
-    rival->path = mcsm_sm_path(port);
+    rival->path = mcsm_port_path(port);
     rival->lid = mcsm_get16(port->info, MCSM_PI_LID);
     if (peer) {
         rival->challenge = mcsm_get64(body, MCSM_SMI_CHALLENGE);
     } else {
-        name_foreign(sm, rival);
+        name_foreign(election, rival);
     }
     rival->seen = true;
     mcsm_debug("manager 0x%016lx: %s, priority %u", rival->guid, mcsm_sm_state_name(rival->state),
                rival->priority);
 }
 
-static void ask(struct mcsm_sm *sm, const struct mcsm_path *path, mcsm_answer_fn answer, void *arg2)
+static void ask(struct mcsm_election *election, const struct mcsm_path *path, mcsm_answer_fn answer,
+                void *arg2)
 {
     uint8_t body[MCSM_SMP_DATA];
 
-    mcsm_election_info(sm, body);
-    mcsm_put64(body, MCSM_SMI_CHALLENGE, sm->election.asked);
-    mcsm_smp(sm->mads, path, MCSM_GET, MCSM_SM_INFO, 0, body, answer, sm, arg2);
+    mcsm_election_info(election, body);
+    mcsm_put64(body, MCSM_SMI_CHALLENGE, election->asked);
+    mcsm_smp(election->mads, path, MCSM_GET, MCSM_SM_INFO, 0, body, answer, election, arg2);
 }
 
-static void ask_all(struct mcsm_sm *sm, struct mcsm_fabric *fabric)
+static void ask_all(struct mcsm_election *election, struct mcsm_fabric *fabric)
 {
     struct mcsm_node *node, *next;
 
-    sm->election.asked = mcsm_random();
+    election->asked = mcsm_random();
     HASH_ITER(hh, fabric->nodes, node, next) {
         for (int i = 0; i <= node->nports; i++) {
             struct mcsm_port *port = &node->ports[i];
             struct mcsm_path path;
 
             if (!mcsm_is_end_port(port) || !port->known || port == fabric->own_port ||
-                port->guid == sm->own_guid ||
+                port->guid == election->own_guid ||
                 !(mcsm_get32(port->info, MCSM_PI_CAPABILITY) & MCSM_CAP_IS_SM)) {
                 continue;
             }
-            path = mcsm_sm_path(port);
-            ask(sm, &path, got_info, port);
+            path = mcsm_port_path(port);
+            ask(election, &path, got_info, port);
         }
     }
 }
 
-static void begin_round(struct mcsm_sm *sm, struct mcsm_fabric *fabric)
+void mcsm_election_ask(struct mcsm_election *election, struct mcsm_fabric *fabric)
 {
     struct mcsm_rival *rival;
 
-    LL_FOREACH(sm->election.peers, rival) {
+    LL_FOREACH(election->peers, rival) {
         rival->seen = false;
     }
-    LL_FOREACH(sm->election.foreign, rival) {
+    LL_FOREACH(election->foreign, rival) {
         rival->seen = false;
     }
-    ask_all(sm, fabric);
+    ask_all(election, fabric);
 }
 
-void mcsm_election_ask(struct mcsm_sm *sm)
-{
-    begin_round(sm, sm->next);
-}
-
-void mcsm_election_look(struct mcsm_sm *sm)
-{
-    begin_round(sm, sm->fabric);
-}
-
-void mcsm_election_looked(struct mcsm_sm *sm)
+void mcsm_election_looked(struct mcsm_election *election)
 {
     const struct mcsm_rival *rival;
 
-    forget_unseen(sm);
-    LL_FOREACH(sm->election.peers, rival) {
-        sm->sweep.changed |= rival->state >= MCSM_SM_STANDBY_STATE && is_above_us(sm, rival);
+    forget_unseen(election);
+    LL_FOREACH(election->peers, rival) {
+        election->sweep->changed |=
+            rival->state >= MCSM_SM_STANDBY_STATE && is_above_us(election, rival);
     }
 }
 
@@ -261,32 +258,33 @@ void mcsm_election_looked(struct mcsm_sm *sm)
 
 static void ordered(void *arg, void *arg2, const uint8_t *mad, unsigned status)
 {
-    struct mcsm_sm *sm = arg;
+    struct mcsm_election *election = arg;
 
     (void)arg2;
     if (mad == NULL) {
         mcsm_warn("cluster %s: another manager %s an order of this manager, which keeps its state",
-                  sm->config->name, status ? "refuses" : "does not answer");
+                  election->config->name, status ? "refuses" : "does not answer");
     }
 }
 
-static void order(struct mcsm_sm *sm, const struct mcsm_rival *peer, uint32_t what)
+static void order(struct mcsm_election *election, const struct mcsm_rival *peer, uint32_t what)
 {
     uint8_t body[MCSM_SMP_DATA];
 
-    mcsm_election_info(sm, body);
-    mcsm_put64(body, MCSM_SMI_CHALLENGE, sm->election.challenge);
-    mcsm_proof_write(sm->config->sm_key, MCSM_ROLE_ORDER, peer->challenge, what, body);
-    mcsm_smp(sm->mads, &peer->path, MCSM_SET, MCSM_SM_INFO, what, body, ordered, sm, NULL);
+    mcsm_election_info(election, body);
+    mcsm_put64(body, MCSM_SMI_CHALLENGE, election->challenge);
+    mcsm_proof_write(election->config->sm_key, MCSM_ROLE_ORDER, peer->challenge, what, body);
+    mcsm_smp(election->mads, &peer->path, MCSM_SET, MCSM_SM_INFO, what, body, ordered, election,
+             NULL);
 }
 
-bool mcsm_election_may_be_master(struct mcsm_sm *sm)
+bool mcsm_election_may_be_master(struct mcsm_election *election)
 {
-    bool we_are = sm->election.state == MCSM_SM_MASTER_STATE;
+    bool we_are = election->state == MCSM_SM_MASTER_STATE;
     const struct mcsm_rival *best = NULL, *peer;
 
-    forget_unseen(sm);
-    LL_FOREACH(sm->election.peers, peer) {
+    forget_unseen(election);
+    LL_FOREACH(election->peers, peer) {
         bool is_master = peer->state == MCSM_SM_MASTER_STATE, yields;
 
         if (peer->state == MCSM_SM_NOTACTIVE_STATE) {
@@ -294,25 +292,25 @@ bool mcsm_election_may_be_master(struct mcsm_sm *sm)
         }
         /* A new manager does not dispute a master. A master yields to a peer above it. */
         if (we_are) {
-            yields = is_above_us(sm, peer) && peer->state != MCSM_SM_DISCOVERING_STATE;
+            yields = is_above_us(election, peer) && peer->state != MCSM_SM_DISCOVERING_STATE;
         } else {
-            yields = is_master || is_above_us(sm, peer);
+            yields = is_master || is_above_us(election, peer);
         }
         if (yields && (best == NULL || is_master)) {
             best = peer;
         }
     }
     if (best == NULL) {
-        sm->election.handing_over = false;
+        election->handing_over = false;
         return true;
     }
-    sm->election.master_guid = best->guid;
+    election->master_guid = best->guid;
     if (we_are) {
         mcsm_info("handing over to manager 0x%016lx of priority %u", best->guid, best->priority);
-        sm->election.handing_over = true;
-        order(sm, best, MCSM_SM_HANDOVER);
+        election->handing_over = true;
+        order(election, best, MCSM_SM_HANDOVER);
     } else {
-        mcsm_sm_set_state(sm, MCSM_SM_STANDBY_STATE);
+        mcsm_election_set_state(election, MCSM_SM_STANDBY_STATE);
     }
     return false;
 }
@@ -322,8 +320,7 @@ bool mcsm_election_may_be_master(struct mcsm_sm *sm)
 static void polled(void *arg, void *arg2, const uint8_t *mad, unsigned status)
 {
     const uint8_t *body = mad ? mad + MCSM_SMP_BODY : NULL;
-    struct mcsm_sm *sm = arg;
-    struct mcsm_election *election = &sm->election;
+    struct mcsm_election *election = arg;
     bool alive = false;
 
     (void)arg2;
@@ -332,7 +329,7 @@ static void polled(void *arg, void *arg2, const uint8_t *mad, unsigned status)
         return;
     }
     if (mad != NULL &&
-        mcsm_proof_is_right(sm->config->sm_key, MCSM_ROLE_ANSWER, election->asked, 0, body)) {
+        mcsm_proof_is_right(election->config->sm_key, MCSM_ROLE_ANSWER, election->asked, 0, body)) {
         uint8_t state = body[MCSM_SMI_STATE] & 15;
         uint32_t act = mcsm_get32(body, MCSM_SMI_ACT);
 
@@ -347,21 +344,21 @@ static void polled(void *arg, void *arg2, const uint8_t *mad, unsigned status)
     if (election->poll_failures < 2) {
         return;
     }
-    mcsm_sm_report(sm, "master-lost", MCSM_LOG_WARN, election->master_guid, 0,
-                   "the master 0x%016lx does not answer any more", election->master_guid);
-    mcsm_sm_set_state(sm, MCSM_SM_DISCOVERING_STATE);
-    mcsm_sm_sweep(sm);
+    mcsm_report(election->events, "master-lost", MCSM_LOG_WARN, election->master_guid, 0,
+                "the master 0x%016lx does not answer any more", election->master_guid);
+    mcsm_election_set_state(election, MCSM_SM_DISCOVERING_STATE);
+    election->sweep->wanted = true;
 }
 
-void mcsm_election_poll(struct mcsm_sm *sm)
+void mcsm_election_poll(struct mcsm_election *election)
 {
-    const struct mcsm_rival *master = find(sm->election.peers, sm->election.master_guid);
+    const struct mcsm_rival *master = find(election->peers, election->master_guid);
 
-    sm->election.asked = mcsm_random();
+    election->asked = mcsm_random();
     if (master != NULL) {
-        ask(sm, &master->path, polled, NULL);
+        ask(election, &master->path, polled, NULL);
     } else {
-        mcsm_sm_sweep(sm);
+        election->sweep->wanted = true;
     }
 }
 
@@ -381,7 +378,7 @@ static const struct {
                               [MCSM_SM_ACKNOWLEDGE] = {YIELD, MCSM_SM_STANDBY_STATE}},
 };
 
-static void answer(struct mcsm_sm *sm, const struct mcsm_addr *from, const uint8_t *mad,
+static void answer(struct mcsm_election *election, const struct mcsm_addr *from, const uint8_t *mad,
                    unsigned status)
 {
     bool directed = mad[MCSM_MAD_CLASS] == MCSM_CLASS_SMP_DIRECT;
@@ -391,48 +388,49 @@ static void answer(struct mcsm_sm *sm, const struct mcsm_addr *from, const uint8
     memcpy(reply, mad, sizeof(reply));
     reply[MCSM_MAD_METHOD] = MCSM_GET | MCSM_RESPONSE;
     mcsm_put16(reply, MCSM_MAD_STATUS, status | (directed ? 0x8000 : 0));
-    mcsm_election_info(sm, body);
-    mcsm_put64(body, MCSM_SMI_CHALLENGE, sm->election.challenge);
+    mcsm_election_info(election, body);
+    mcsm_put64(body, MCSM_SMI_CHALLENGE, election->challenge);
     if (asked != 0) {
-        mcsm_proof_write(sm->config->sm_key, MCSM_ROLE_ANSWER, asked, 0, body);
+        mcsm_proof_write(election->config->sm_key, MCSM_ROLE_ANSWER, asked, 0, body);
     }
-    mcsm_mad_send(sm->mads, from, reply, sizeof(reply));
+    mcsm_mad_send(election->mads, from, reply, sizeof(reply));
 }
 
-static void act(struct mcsm_sm *sm, enum action action, uint8_t next, const uint8_t *body)
+static void act(struct mcsm_election *election, enum action action, uint8_t next,
+                const uint8_t *body)
 {
-    struct mcsm_rival *peer = find(sm->election.peers, mcsm_get64(body, MCSM_SMI_GUID));
+    struct mcsm_rival *peer = find(election->peers, mcsm_get64(body, MCSM_SMI_GUID));
 
     if (action == YIELD) {
-        sm->election.master_guid = mcsm_get64(body, MCSM_SMI_GUID);
+        election->master_guid = mcsm_get64(body, MCSM_SMI_GUID);
     }
-    mcsm_sm_set_state(sm, next);
+    mcsm_election_set_state(election, next);
     if (action == TAKE_OVER && peer != NULL) {
         peer->challenge = mcsm_get64(body, MCSM_SMI_CHALLENGE);
-        order(sm, peer, MCSM_SM_ACKNOWLEDGE);
+        order(election, peer, MCSM_SM_ACKNOWLEDGE);
     }
     if (action == TAKE_OVER || action == SEARCH) {
-        mcsm_sm_sweep(sm);
+        election->sweep->wanted = true;
     }
 }
 
 /* Returns the status of the answer. */
-static unsigned obey(struct mcsm_sm *sm, uint32_t what, const uint8_t *body)
+static unsigned obey(struct mcsm_election *election, uint32_t what, const uint8_t *body)
 {
-    struct mcsm_election *election = &sm->election;
     enum action action = what < 6 ? transitions[election->state][what].action : REFUSE;
 
     if (election->last_challenge != 0 && what == election->last_what &&
-        mcsm_proof_is_right(sm->config->sm_key, MCSM_ROLE_ORDER, election->last_challenge, what,
-                            body)) {
+        mcsm_proof_is_right(election->config->sm_key, MCSM_ROLE_ORDER, election->last_challenge,
+                            what, body)) {
         return 0; /* our answer was lost, and the Set is repeated */
     }
-    if (!mcsm_proof_is_right(sm->config->sm_key, MCSM_ROLE_ORDER, election->challenge, what,
+    if (!mcsm_proof_is_right(election->config->sm_key, MCSM_ROLE_ORDER, election->challenge, what,
                              body)) {
-        mcsm_sm_report(sm, "foreign-order", MCSM_LOG_ERROR, mcsm_get64(body, MCSM_SMI_GUID), 0,
-                       "a manager without the SM_Key (GUID 0x%016lx) sends an order by SMInfo: it "
-                       "is refused",
-                       mcsm_get64(body, MCSM_SMI_GUID));
+        mcsm_report(election->events, "foreign-order", MCSM_LOG_ERROR,
+                    mcsm_get64(body, MCSM_SMI_GUID), 0,
+                    "a manager without the SM_Key (GUID 0x%016lx) sends an order by SMInfo: it "
+                    "is refused",
+                    mcsm_get64(body, MCSM_SMI_GUID));
         return WRONG_VALUE;
     }
     if (action == REFUSE || (action == YIELD && !election->handing_over)) {
@@ -441,16 +439,17 @@ static unsigned obey(struct mcsm_sm *sm, uint32_t what, const uint8_t *body)
     election->last_challenge = election->challenge;
     election->last_what = what;
     election->challenge = mcsm_random();
-    act(sm, action, transitions[election->state][what].next, body);
+    act(election, action, transitions[election->state][what].next, body);
     return 0;
 }
 
-void mcsm_election_receive(struct mcsm_sm *sm, const struct mcsm_addr *from, const uint8_t *mad)
+void mcsm_election_receive(struct mcsm_election *election, const struct mcsm_addr *from,
+                           const uint8_t *mad)
 {
     unsigned status = 0;
 
     if (mad[MCSM_MAD_METHOD] == MCSM_SET) {
-        status = obey(sm, mcsm_get32(mad, MCSM_MAD_MOD), mad + MCSM_SMP_BODY);
+        status = obey(election, mcsm_get32(mad, MCSM_MAD_MOD), mad + MCSM_SMP_BODY);
     }
-    answer(sm, from, mad, status);
+    answer(election, from, mad, status);
 }

@@ -19,9 +19,9 @@
 #ifndef MCSM_ELECTION_H
 #define MCSM_ELECTION_H
 
+#include "events.h"
 #include "mad/mads.h"
-
-struct mcsm_sm;
+#include "sweep.h"
 
 /* Another subnet manager on the ports of this cluster. */
 struct mcsm_rival {
@@ -38,6 +38,11 @@ struct mcsm_rival {
 };
 
 struct mcsm_election {
+    const struct mcsm_config *config;
+    struct mcsm_mads *mads;
+    struct mcsm_sweep *sweep; /* a new state or another manager asks for sweeps */
+    const struct mcsm_sm_events *events;
+    uint64_t own_guid;
     uint8_t state;              /* MCSM_SM_*_STATE */
     struct mcsm_rival *peers;   /* managers of this cluster */
     struct mcsm_rival *foreign; /* managers that do not prove the SM_Key */
@@ -53,28 +58,32 @@ struct mcsm_election {
     unsigned poll_failures;
 };
 
-void mcsm_election_start(struct mcsm_election *election);
+/** Starts in state DISCOVERING. The election does not own the objects, which live longer. */
+void mcsm_election_start(struct mcsm_election *election, const struct mcsm_config *config,
+                         struct mcsm_mads *mads, uint64_t own_guid, struct mcsm_sweep *sweep,
+                         const struct mcsm_sm_events *events);
 void mcsm_election_end(struct mcsm_election *election);
 const char *mcsm_sm_state_name(uint8_t state);
-void mcsm_sm_set_state(struct mcsm_sm *sm, uint8_t state);
+void mcsm_election_set_state(struct mcsm_election *election, uint8_t state);
 
-/** Asks all ports of the sweep's fabric that have a manager; then decides. False: this manager is
- * not the master, or hands over. */
-void mcsm_election_ask(struct mcsm_sm *sm);
-bool mcsm_election_may_be_master(struct mcsm_sm *sm);
+/** Asks all ports of a fabric that have a manager. */
+void mcsm_election_ask(struct mcsm_election *election, struct mcsm_fabric *fabric);
 
-/** The same for the fabric of the last sweep, in a light sweep. A peer that is above us sets
- * sm->sweep.changed. */
-void mcsm_election_look(struct mcsm_sm *sm);
-void mcsm_election_looked(struct mcsm_sm *sm);
+/** Decides after the last answer of a heavy sweep. False: this manager is not the master, or hands
+ * over. */
+bool mcsm_election_may_be_master(struct mcsm_election *election);
+
+/** Looks at the answers of a light sweep. A peer above this manager sets sweep->changed. */
+void mcsm_election_looked(struct mcsm_election *election);
 
 /** A standby asks the master whether it lives. */
-void mcsm_election_poll(struct mcsm_sm *sm);
+void mcsm_election_poll(struct mcsm_election *election);
 
 /** A Get or Set of SMInfo came. */
-void mcsm_election_receive(struct mcsm_sm *sm, const struct mcsm_addr *from, const uint8_t *mad);
+void mcsm_election_receive(struct mcsm_election *election, const struct mcsm_addr *from,
+                           const uint8_t *mad);
 
 /** The 64 bytes of our SMInfo, without challenge and proof. */
-void mcsm_election_info(const struct mcsm_sm *sm, uint8_t *body);
+void mcsm_election_info(const struct mcsm_election *election, uint8_t *body);
 
 #endif

@@ -1,6 +1,6 @@
 /* The light sweep, and traps: how changes are found (paper 001, "Detecting changes of the
  * topology"). */
-#include "sm.h"
+#include "phases.h"
 
 #include "base/text.h"
 
@@ -62,10 +62,10 @@ static void got_lease(void *arg, void *arg2, const uint8_t *mad, unsigned status
          mcsm_get16(info, MCSM_PI_SM_LID) == sm->fabric->own_port->lid)) {
         return;
     }
-    mcsm_sm_report(sm, "port-overwritten", MCSM_LOG_ERROR, port->guid, port->num,
-                   "%s (0x%016lx) port %u: another manager has set M_Key or SM LID (LID %u): the "
-                   "cluster is set up anew",
-                   port->node->desc, port->node->guid, port->num, mcsm_get16(info, MCSM_PI_SM_LID));
+    mcsm_report(&sm->events, "port-overwritten", MCSM_LOG_ERROR, port->guid, port->num,
+                "%s (0x%016lx) port %u: another manager has set M_Key or SM LID (LID %u): the "
+                "cluster is set up anew",
+                port->node->desc, port->node->guid, port->num, mcsm_get16(info, MCSM_PI_SM_LID));
     sm->sweep.distrust = sm->sweep.changed = true;
 }
 
@@ -81,7 +81,7 @@ static void renew_leases(struct mcsm_sm *sm)
     some = count * 3 * sm->config->sweep_interval / lease + 1;
     for (size_t i = 0; i < some && i < count; i++) {
         struct mcsm_port *port = sm->fabric->ends[sm->next_lease++ % count];
-        struct mcsm_path path = mcsm_sm_path(port);
+        struct mcsm_path path = mcsm_port_path(port);
 
         if (port->known && port->lid != 0) {
             mcsm_smp(sm->mads, &path, MCSM_GET, MCSM_PORT_INFO, port->num, NULL, got_lease, sm,
@@ -104,7 +104,7 @@ void mcsm_sm_light(struct mcsm_sm *sm)
         mcsm_smp(sm->mads, &here, MCSM_GET, MCSM_PORT_INFO, sm->fabric->own_port->num, NULL,
                  got_port, sm, sm->fabric->own_port);
     }
-    mcsm_election_look(sm);
+    mcsm_election_ask(&sm->election, sm->fabric);
     renew_leases(sm);
     for (int i = 0; i < sm->fabric->switch_count; i++) {
         struct mcsm_node *node = sm->fabric->switches[i];
@@ -185,13 +185,13 @@ static bool is_in_burst(struct mcsm_sm *sm, unsigned trap)
  * the right key stops the lease. */
 static void bad_m_key(struct mcsm_sm *sm, struct mcsm_port *port, const uint8_t *notice)
 {
-    struct mcsm_path path = mcsm_sm_path(port);
+    struct mcsm_path path = mcsm_port_path(port);
 
-    mcsm_sm_report(sm, "wrong-m-key", MCSM_LOG_ERROR, port->guid, port->num,
-                   "%s (0x%016lx) refused an SMP with a wrong M_Key from LID %u (method 0x%02x, "
-                   "attribute 0x%04x): does a foreign subnet manager run there?",
-                   port->node->desc, port->node->guid, mcsm_get16(notice, 12), notice[16],
-                   mcsm_get16(notice, 18));
+    mcsm_report(&sm->events, "wrong-m-key", MCSM_LOG_ERROR, port->guid, port->num,
+                "%s (0x%016lx) refused an SMP with a wrong M_Key from LID %u (method 0x%02x, "
+                "attribute 0x%04x): does a foreign subnet manager run there?",
+                port->node->desc, port->node->guid, mcsm_get16(notice, 12), notice[16],
+                mcsm_get16(notice, 18));
     mcsm_smp(sm->mads, &path, MCSM_GET, MCSM_PORT_INFO, port->num, NULL, got_lease, sm, port);
 }
 
@@ -200,7 +200,7 @@ static void act_on(struct mcsm_sm *sm, unsigned trap, struct mcsm_port *port, co
     static const char *const what[] = {
         "a port changed its state", "local link integrity threshold reached",
         "excessive buffer overrun threshold reached", "flow control watchdog expired"};
-    struct mcsm_path path = mcsm_sm_path(port);
+    struct mcsm_path path = mcsm_port_path(port);
 
     if (trap == 256) {
         bad_m_key(sm, port, notice);
@@ -213,12 +213,12 @@ static void act_on(struct mcsm_sm *sm, unsigned trap, struct mcsm_port *port, co
         mcsm_info("trap %u from %s (0x%016lx)", trap, port->node->desc, port->node->guid);
     }
     if (trap == 128) {
-        mcsm_sm_sweep(sm);
+        sm->sweep.wanted = true;
     } else if (trap == 144) {
         mcsm_smp(sm->mads, &path, MCSM_GET, MCSM_NODE_DESC, 0, NULL, got_desc, sm,
                  (void *)(uintptr_t)port->node->guid);
         if (!only_description(notice)) {
-            mcsm_sm_sweep(sm); /* another manager may have come */
+            sm->sweep.wanted = true; /* another manager may have come */
         }
     }
 }

@@ -6,7 +6,7 @@
  * A switch port to a host gets the host's keys and filters packets by them, if the table of the
  * switch has room. Ports between switches and border ports filter nothing.
  */
-#include "sm.h"
+#include "phases.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -146,7 +146,7 @@ static int make_room(struct mcsm_port *port, unsigned entries)
 void mcsm_sm_read_pkeys(struct mcsm_sm *sm, struct mcsm_port *port)
 {
     struct mcsm_port *was = mcsm_fabric_find_port(sm->fabric, port->guid);
-    struct mcsm_path path = mcsm_sm_path(port);
+    struct mcsm_path path = mcsm_port_path(port);
 
     if (make_room(port, mcsm_get16(port->node->info, MCSM_NI_PARTITION_CAP)) < 0) {
         mcsm_error("out of memory: the P_Keys of 0x%016lx are not set", port->guid);
@@ -183,7 +183,7 @@ static void write_blocks(struct mcsm_sm *sm, struct mcsm_port *port, const uint1
                          bool all)
 {
     uint32_t number = port->node->sw ? (uint32_t)port->num << 16 : 0;
-    struct mcsm_path path = mcsm_sm_path(port);
+    struct mcsm_path path = mcsm_port_path(port);
     uint8_t body[64];
 
     for (unsigned block = 0; block < port->pkey_count / BLOCK; block++) {

@@ -3,7 +3,7 @@
 #include "route/contract.h"
 #include "route/deps.h"
 #include "route/lanes.h"
-#include "sm.h"
+#include "phases.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -217,10 +217,10 @@ static void report_loop(struct mcsm_sm *sm, const struct mcsm_graph *graph, cons
                         int length)
 {
     if (length > 0 && sm->stats.credit_loop == 0) {
-        mcsm_sm_report(sm, "credit-loop", MCSM_LOG_WARN, 0, 0,
-                       "%s routing has a credit loop over %d links: while they are full, their "
-                       "packets block each other. Engine auto has none. Its links:",
-                       mcsm_engine_name(sm->stats.engine), length);
+        mcsm_report(&sm->events, "credit-loop", MCSM_LOG_WARN, 0, 0,
+                    "%s routing has a credit loop over %d links: while they are full, their "
+                    "packets block each other. Engine auto has none. Its links:",
+                    mcsm_engine_name(sm->stats.engine), length);
         for (int i = 0; i < length && i < 8; i++) {
             int owner = mcsm_graph_owner(graph, circle[i]);
 
@@ -367,10 +367,10 @@ static int name_excess(struct mcsm_sm *sm, const struct mcsm_contract *contract,
     }
     free(matrix);
     if (excess > 0 && sm->stats.excess == 0) {
-        mcsm_sm_report(sm, "contract-exceeded", MCSM_LOG_WARN, 0, 0,
-                       "chains lead between %zu pairs of border ports that the contract does not "
-                       "allow: several clusters together may have a credit loop",
-                       excess);
+        mcsm_report(&sm->events, "contract-exceeded", MCSM_LOG_WARN, 0, 0,
+                    "chains lead between %zu pairs of border ports that the contract does not "
+                    "allow: several clusters together may have a credit loop",
+                    excess);
     }
     sm->stats.excess = excess;
     return status;
@@ -397,12 +397,12 @@ static int keep_contract(struct mcsm_sm *sm, struct mcsm_graph *graph, const str
         return status;
     }
     if (result.left_out != sm->stats.left_out && result.left_out > 0) {
-        mcsm_sm_report(sm, "left-out", MCSM_LOG_WARN, graph->sw[result.example_sw].guid, 0,
-                       "%u routes from switches to LIDs of other clusters are left out, since they "
-                       "would exceed the contract of the border ports; one is from 0x%016lx to LID "
-                       "%u. Connect the switch upwards to a border switch, or allow more by "
-                       "passes-to",
-                       result.left_out, graph->sw[result.example_sw].guid, result.example_lid);
+        mcsm_report(&sm->events, "left-out", MCSM_LOG_WARN, graph->sw[result.example_sw].guid, 0,
+                    "%u routes from switches to LIDs of other clusters are left out, since they "
+                    "would exceed the contract of the border ports; one is from 0x%016lx to LID "
+                    "%u. Connect the switch upwards to a border switch, or allow more by "
+                    "passes-to",
+                    result.left_out, graph->sw[result.example_sw].guid, result.example_lid);
     }
     sm->stats.left_out = result.left_out;
     return 0;

@@ -2,28 +2,9 @@
  * Configures ports: LIDs, MTU, widths, virtual lanes, partitions, and the states of a link from
  * INIT over ARMED to ACTIVE. Only differences are written.
  */
-#include "sm.h"
+#include "phases.h"
 
 #include <stdlib.h>
-
-void mcsm_sm_set_done(void *arg, void *arg2, const uint8_t *mad, unsigned status)
-{
-    struct mcsm_sm *sm = arg;
-    struct mcsm_port *port = arg2;
-
-    if (mad != NULL) {
-        return;
-    }
-    sm->stats.failed_sets++;
-    sm->sweep.incomplete = true;
-    if (port == NULL) {
-        return;
-    }
-    port->failed = true;
-    mcsm_warn("port %u of 0x%016lx (%s) %s; it is tried again with the next sweep", port->num,
-              port->node->guid, port->node->desc,
-              status ? "refuses what it is set to" : "does not answer a Set");
-}
 
 static void got_port(void *arg, void *arg2, const uint8_t *mad, unsigned status)
 {
@@ -41,7 +22,7 @@ static void got_port(void *arg, void *arg2, const uint8_t *mad, unsigned status)
 static void set_port(struct mcsm_sm *sm, struct mcsm_port *port, const uint8_t *info,
                      mcsm_answer_fn answer)
 {
-    struct mcsm_path path = mcsm_sm_path(port);
+    struct mcsm_path path = mcsm_port_path(port);
 
     mcsm_smp(sm->mads, &path, MCSM_SET, MCSM_PORT_INFO, port->num, info, answer, sm, port);
 }
@@ -178,7 +159,7 @@ static void lanes_map(const struct mcsm_sm *sm, int lanes, uint8_t map[16])
 static void plan_sl2vl(struct mcsm_sm *sm, struct mcsm_port *port, int lanes)
 {
     uint8_t map[16];
-    struct mcsm_path path = mcsm_sm_path(port);
+    struct mcsm_path path = mcsm_port_path(port);
     uint8_t body[64] = {0};
     int inputs = port->node->sw ? port->node->nports : 0;
 
@@ -196,7 +177,7 @@ static void plan_sl2vl(struct mcsm_sm *sm, struct mcsm_port *port, int lanes)
 static void plan_vlarb(struct mcsm_sm *sm, struct mcsm_port *port)
 {
     const struct mcsm_config *config = sm->config;
-    struct mcsm_path path = mcsm_sm_path(port);
+    struct mcsm_path path = mcsm_port_path(port);
     uint32_t number = port->node->sw ? port->num : 0;
     uint8_t low[64] = {0}, high[64] = {0};
 

@@ -1,14 +1,10 @@
 /* The phases of the manager, and when one follows another. */
 #include "sm.h"
 
-#include <errno.h>
-#include <stdarg.h>
-#include <stdlib.h>
+#include "phases.h"
 
-enum {
-    RETRY_FIRST = 1000, /* milliseconds after an incomplete sweep; doubled up to the last */
-    RETRY_LAST = 60000
-};
+#include <errno.h>
+#include <stdlib.h>
 
 struct mcsm_sm *mcsm_sm_new(const struct mcsm_config *config, struct mcsm_mads *mads,
                             uint64_t own_guid, const struct mcsm_sm_events *events)
@@ -21,12 +17,12 @@ struct mcsm_sm *mcsm_sm_new(const struct mcsm_config *config, struct mcsm_mads *
     sm->config = config;
     sm->mads = mads;
     sm->own_guid = own_guid;
-    mcsm_election_start(&sm->election);
     sm->sweep.wanted = true;
     sm->lanes_set = 1;
     if (events != NULL) {
         sm->events = *events;
     }
+    mcsm_election_start(&sm->election, config, mads, own_guid, &sm->sweep, &sm->events);
     sm->fabric = mcsm_fabric_new();
     sm->lids = mcsm_lids_new(config);
     if (sm->fabric == NULL || sm->lids == NULL) {
@@ -43,34 +39,13 @@ void mcsm_sm_free(struct mcsm_sm *sm)
         return;
     }
     mcsm_election_end(&sm->election);
-    while (sm->drained != NULL) {
-        struct mcsm_drained *drained = sm->drained;
-
-        sm->drained = drained->next;
-        free(drained);
-    }
+    mcsm_drains_free(&sm->drains);
     mcsm_fabric_free(sm->fabric);
     mcsm_fabric_free(sm->next);
     mcsm_graph_free(sm->graph);
     mcsm_tree_free(sm->tree);
     mcsm_lids_free(sm->lids);
     free(sm);
-}
-
-void mcsm_sm_report(struct mcsm_sm *sm, const char *name, enum mcsm_log_level level, uint64_t guid,
-                    uint8_t port, const char *format, ...)
-{
-    char text[512];
-    struct mcsm_event event = {name, text, level, guid, port};
-    va_list args;
-
-    va_start(args, format);
-    vsnprintf(text, sizeof(text), format, args);
-    va_end(args);
-    mcsm_log(level, "%s", text);
-    if (sm->events.event != NULL) {
-        sm->events.event(sm->events.arg, &event);
-    }
 }
 
 void mcsm_sm_sweep(struct mcsm_sm *sm)
@@ -83,37 +58,21 @@ void mcsm_sm_multicast(struct mcsm_sm *sm)
     sm->sweep.multicast = true;
 }
 
-static int order(struct mcsm_sm *sm, const struct mcsm_drained *wanted, bool on)
+static int order(struct mcsm_sm *sm, uint64_t guid, uint8_t port, bool held, bool on)
 {
-    struct mcsm_node *node = mcsm_fabric_find(sm->fabric, wanted->guid);
-    struct mcsm_drained **at = &sm->drained, *found;
+    struct mcsm_node *node = mcsm_fabric_find(sm->fabric, guid);
+    int status;
 
-    if (on && (node == NULL || wanted->port > node->nports)) {
+    if (on && (node == NULL || port > node->nports)) {
         return -ENOENT;
     }
-    while (*at != NULL && ((*at)->guid != wanted->guid || (*at)->port != wanted->port ||
-                           (*at)->held != wanted->held)) {
-        at = &(*at)->next;
-    }
-    found = *at;
-    if (!on && found == NULL) {
-        return -ENOENT;
-    }
-    if (on && found == NULL) {
-        found = calloc(1, sizeof(*found));
-        if (found == NULL) {
-            return -ENOMEM;
-        }
-        *found = *wanted;
-        found->next = sm->drained;
-        sm->drained = found;
-    } else if (!on) {
-        *at = found->next;
-        free(found);
+    status = on ? mcsm_drains_add(&sm->drains, guid, port, held) :
+                  mcsm_drains_remove(&sm->drains, guid, port, held);
+    if (status < 0) {
+        return status;
     }
     if (on) { /* the next decision of health must not count on this link */
-        node->ports[wanted->port].drained = true;
-        node->ports[wanted->port].held |= wanted->held;
+        mcsm_drains_mark(&sm->drains, node);
     }
     mcsm_sm_sweep(sm);
     return 0;
@@ -121,12 +80,12 @@ static int order(struct mcsm_sm *sm, const struct mcsm_drained *wanted, bool on)
 
 int mcsm_sm_drain(struct mcsm_sm *sm, uint64_t guid, uint8_t port, bool drain)
 {
-    return order(sm, &(struct mcsm_drained){.guid = guid, .port = port}, drain);
+    return order(sm, guid, port, false, drain);
 }
 
 int mcsm_sm_hold(struct mcsm_sm *sm, uint64_t guid, uint8_t port, bool hold)
 {
-    return order(sm, &(struct mcsm_drained){.guid = guid, .port = port, .held = true}, hold);
+    return order(sm, guid, port, true, hold);
 }
 
 void mcsm_sm_receive(struct mcsm_sm *sm, const struct mcsm_addr *from, const uint8_t *mad)
@@ -137,7 +96,7 @@ void mcsm_sm_receive(struct mcsm_sm *sm, const struct mcsm_addr *from, const uin
     if (method == MCSM_TRAP && attr == MCSM_NOTICE) {
         mcsm_sm_trap(sm, from, mad);
     } else if ((method == MCSM_GET || method == MCSM_SET) && attr == MCSM_SM_INFO) {
-        mcsm_election_receive(sm, from, mad);
+        mcsm_election_receive(&sm->election, from, mad);
     } else {
         mcsm_debug("SMP with method 0x%02x, attribute 0x%02x from LID %u is ignored", method, attr,
                    from->lid);
@@ -190,8 +149,6 @@ static void replace_fabric(struct mcsm_sm *sm)
 
 static void end_sweep(struct mcsm_sm *sm, uint64_t now)
 {
-    unsigned wait;
-
     replace_fabric(sm);
     sm->stats.heavy_sweeps++;
     sm->stats.sweep_ms = now - sm->sweep.started;
@@ -204,11 +161,7 @@ static void end_sweep(struct mcsm_sm *sm, uint64_t now)
                   sm->fabric->link_count, sm->stats.sweep_ms,
                   sm->sweep.incomplete ? "; not all of it could be set up" : "");
     }
-    sm->sweep.failures = sm->sweep.incomplete ? sm->sweep.failures + 1 : 0;
-    wait = RETRY_FIRST << (sm->sweep.failures < 7 ? sm->sweep.failures : 6);
-    sm->sweep.retry_at = sm->sweep.incomplete ? now + (wait < RETRY_LAST ? wait : RETRY_LAST) : 0;
-    sm->sweep.next_light = now + sm->config->sweep_interval * 1000ULL;
-    sm->sweep.next_poll = now + sm->config->standby_interval * 1000ULL;
+    mcsm_sweep_end(&sm->sweep, sm->config, now);
     if (sm->events.swept != NULL) {
         sm->events.swept(sm->events.arg);
     }
@@ -241,17 +194,17 @@ static enum mcsm_phase next_phase(struct mcsm_sm *sm, uint64_t now)
         if (sm->next == NULL || sm->next->own_port == NULL || !sm->next->own_port->known) {
             mcsm_fabric_free(sm->next);
             sm->next = NULL;
-            sm->sweep.retry_at = now + 5 * RETRY_FIRST;
+            mcsm_sweep_put_off(&sm->sweep, now);
             return MCSM_PHASE_IDLE;
         }
         mcsm_sm_discovered(sm);
-        mcsm_election_ask(sm);
+        mcsm_election_ask(&sm->election, sm->next);
         return MCSM_PHASE_MANAGERS;
     case MCSM_PHASE_MANAGERS:
-        if (!mcsm_election_may_be_master(sm)) {
+        if (!mcsm_election_may_be_master(&sm->election)) {
             break;
         }
-        mcsm_sm_set_state(sm, MCSM_SM_MASTER_STATE);
+        mcsm_election_set_state(&sm->election, MCSM_SM_MASTER_STATE);
         if (!start_ports(sm)) {
             break;
         }
@@ -276,7 +229,7 @@ static enum mcsm_phase next_phase(struct mcsm_sm *sm, uint64_t now)
         }
         return MCSM_PHASE_IDLE;
     case MCSM_PHASE_LIGHT:
-        mcsm_election_looked(sm);
+        mcsm_election_looked(&sm->election);
         sm->sweep.wanted |= sm->sweep.changed;
         if (!sm->sweep.changed) {
             mcsm_sm_set_link_state(sm, MCSM_STATE_ARMED);
@@ -294,7 +247,6 @@ static enum mcsm_phase next_phase(struct mcsm_sm *sm, uint64_t now)
 
 static enum mcsm_phase start_multicast(struct mcsm_sm *sm)
 {
-    sm->sweep.multicast = false;
     mcsm_sm_multicast_tables(sm);
     for (int i = 0; i < sm->fabric->switch_count; i++) {
         if (sm->fabric->switches[i]->mft != NULL) {
@@ -312,23 +264,20 @@ static enum mcsm_phase leave_idle(struct mcsm_sm *sm, uint64_t now)
         sm->sweep.wanted = false; /* only a Set STANDBY of a peer ends this state */
         return MCSM_PHASE_IDLE;
     }
-    if (sm->sweep.wanted || (sm->sweep.retry_at != 0 && now >= sm->sweep.retry_at)) {
-        sm->sweep.wanted = false;
-        sm->sweep.retry_at = 0;
+    if (mcsm_sweep_heavy_due(&sm->sweep, now)) {
         mcsm_sm_discover(sm);
         return sm->next ? MCSM_PHASE_DISCOVER : MCSM_PHASE_IDLE;
     }
-    if (master && sm->sweep.multicast) {
+    if (master && mcsm_sweep_multicast_due(&sm->sweep)) {
         return start_multicast(sm);
     }
-    if (master && sm->config->sweep_interval > 0 && now >= sm->sweep.next_light) {
-        sm->sweep.next_light = now + sm->config->sweep_interval * 1000ULL;
+    if (master && mcsm_sweep_light_due(&sm->sweep, sm->config, now)) {
         mcsm_sm_light(sm);
         return MCSM_PHASE_LIGHT;
     }
-    if (sm->election.state == MCSM_SM_STANDBY_STATE && now >= sm->sweep.next_poll) {
-        sm->sweep.next_poll = now + sm->config->standby_interval * 1000ULL;
-        mcsm_election_poll(sm);
+    if (sm->election.state == MCSM_SM_STANDBY_STATE &&
+        mcsm_sweep_poll_due(&sm->sweep, sm->config, now)) {
+        mcsm_election_poll(&sm->election);
     }
     return MCSM_PHASE_IDLE;
 }

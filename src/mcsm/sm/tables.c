@@ -1,5 +1,5 @@
 /* Writes forwarding tables: only blocks that differ from the switch's table. */
-#include "sm.h"
+#include "phases.h"
 
 #include <errno.h>
 #include <stdlib.h>
