@@ -1,12 +1,13 @@
 #include "chan/glex_er.h"
-#include "chan/glex_op.h"
-#include "chan/glex_rx.h"
 
 #include <ucs/arch/cpu.h>
 #include <ucs/debug/memtrack_int.h>
 #include <ucs/sys/math.h>
 #include <ucs/sys/string.h>
+#include <linux/membarrier.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 /* Least number of messages in flight with a FIFO */
 #define UCT_GLEX_ER_MIN_MSGS 4
@@ -113,6 +114,14 @@ static ucs_status_t uct_glex_er_init_msgs(uct_glex_iface_t *iface, unsigned eq_e
               "SRQ_CAPACITY or ZC_REQ_CAPACITY",
               eq_entries, iface->er.max, UCT_GLEX_ER_MIN_MSGS * uct_glex_er_event_shares(iface));
     return UCS_ERR_INVALID_PARAM;
+}
+
+/* Register this process for membarrier() calls of other processes. Returns whether this process can
+ * call membarrier(). */
+static int uct_glex_er_init_membarrier(void)
+{
+    return (syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) == 0) &&
+           (syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) == 0);
 }
 
 ucs_status_t uct_glex_er_init(uct_glex_iface_t *iface, const uct_glex_iface_config_t *config,
@@ -313,7 +322,7 @@ void uct_glex_er_refused(uct_glex_vc_t *vc)
                   "UCX_GLEX_CHANNELS allows no other: raise UCX_GLEX_ER_MAX_CHANNELS and "
                   "UCX_GLEX_ER_MAX_MEM there, or use er,sr",
                   vc->peer);
-        uct_glex_vc_fail(vc, UCS_ERR_EXCEEDS_LIMIT);
+        uct_glex_vc_report_failed(vc, UCS_ERR_EXCEEDS_LIMIT);
     }
 }
 
@@ -379,7 +388,7 @@ static void uct_glex_er_check_fits(uct_glex_vc_t *vc)
                   "have up to %zu and UCX_GLEX_CHANNELS allows no other channel: set "
                   "UCX_GLEX_ERQ_SIZE and UCX_GLEX_SRQ_UNIT_SIZE alike everywhere, or use er,sr",
                   vc->peer, uct_glex_er_max_length(vc), max);
-        uct_glex_vc_fail(vc, UCS_ERR_INVALID_PARAM);
+        uct_glex_vc_report_failed(vc, UCS_ERR_INVALID_PARAM);
     }
 }
 
@@ -397,7 +406,7 @@ void uct_glex_er_granted(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl)
     /* A GRANT without a request is valid, too */
     if ((vc->er_tx != NULL) || !uct_glex_er_grant_valid(ctl)) {
         ucs_error("glex: endpoint 0x%" PRIx64 " granted an impossible FIFO", vc->peer);
-        uct_glex_vc_fail(vc, UCS_ERR_CONNECTION_RESET);
+        uct_glex_vc_report_failed(vc, UCS_ERR_CONNECTION_RESET);
         return;
     }
     er = ucs_calloc(1, sizeof(*er), "glex_er_tx");
@@ -534,7 +543,7 @@ UCS_F_NOINLINE void uct_glex_er_ring(uct_glex_vc_t *vc)
     } else if (ret != GLEX_SUCCESS) {
         ucs_error("glex: cannot post an event to endpoint 0x%" PRIx64 ": %s", vc->peer,
                   glex_error_str(ret));
-        uct_glex_vc_dead(vc);
+        uct_glex_vc_report_dead(vc);
     }
 }
 

@@ -252,17 +252,11 @@ int uct_glex_er_publish_credits(uct_glex_vc_t *vc);
  *  the fence. */
 int uct_glex_er_is_wanted(const uct_glex_vc_t *vc);
 
-/* ---- receiving: glex_er_rx.c ---- */
-
-/** A message that took `used` units of the FIFO was delivered */
-void uct_glex_er_consumed(uct_glex_vc_t *vc, uint16_t used);
-
-/** The event of a message in a FIFO without a mapping arrived */
-void uct_glex_er_recv(uct_glex_iface_t *iface, uint64_t word, uct_glex_credits_t credits);
-
-/** Register this process for membarrier() calls of other processes. Returns whether this process
- *  can call membarrier(). */
-int uct_glex_er_init_membarrier(void);
+/** relaxed: a barrier orders the store, or nothing depends on the store */
+static inline void uct_glex_er_set_armed(uct_glex_er_rx_t *er_rx, uint32_t value)
+{
+    __atomic_store_n(&er_rx->ctrl->armed, value, __ATOMIC_RELAXED);
+}
 
 /** Poll the peer's FIFO from now on, because a message may be in the FIFO. Does nothing if the FIFO
  *  cannot be mapped. */
@@ -270,6 +264,28 @@ void uct_glex_er_poll_begin(uct_glex_vc_t *vc);
 
 /** The FIFO is not lent any more */
 void uct_glex_er_poll_end(uct_glex_iface_t *iface, uct_glex_er_rx_t *er_rx);
+
+/** A message was consumed: return credits, or free the FIFO, if due */
+void uct_glex_er_consumed_slow(uct_glex_vc_t *vc);
+
+/** A message that took `used` units of the FIFO was delivered */
+static UCS_F_ALWAYS_INLINE void uct_glex_er_consumed(uct_glex_vc_t *vc, uint16_t used)
+{
+    uint16_t units = (vc->tx.credits.word >> 32) + used;
+
+    /* as a whole: see uct_glex_hdr_t */
+    vc->tx.credits.word =
+        (vc->tx.credits.word & ~(UINT64_C(0xffff) << 32)) | ((uint64_t)units << 32);
+    vc->tx.credits.word += UCT_GLEX_CREDITS_ONE_MSG;
+    if (ucs_unlikely(uct_glex_fifo_must_tell(&uct_glex_er_rx_of(vc)->fifo, vc->tx.credits.er,
+                                             vc->advertised))) {
+        uct_glex_er_consumed_slow(vc);
+    }
+}
+/* ---- receiving: glex_er_rx.c ---- */
+
+/** The event of a message in a FIFO without a mapping arrived */
+void uct_glex_er_recv(uct_glex_iface_t *iface, uint64_t word, uct_glex_credits_t credits);
 
 /** The slot of message `num` of a mappable FIFO */
 static UCS_F_ALWAYS_INLINE uct_glex_slot_t *uct_glex_er_slot(const uct_glex_er_rx_t *er_rx,
@@ -298,9 +314,6 @@ static inline int uct_glex_er_has_msg(uct_glex_vc_t *vc)
     return uct_glex_er_is_lent(vc) && er_rx->is_polled &&
            (uct_glex_er_next_msg(er_rx, &word) != NULL);
 }
-
-/** A message was consumed: return credits, or free the FIFO, if due */
-void uct_glex_er_consumed_slow(uct_glex_vc_t *vc);
 
 /** Deliver or keep a message that is not a usual message (uct_glex_slot_usual()) */
 void uct_glex_er_take_unusual(uct_glex_er_rx_t *er_rx, uct_glex_slot_t *slot, uint64_t word);

@@ -1,6 +1,4 @@
 #include "chan/glex_er.h"
-#include "chan/glex_op.h"
-#include "chan/glex_rx.h"
 
 /* ---- published credits, the lender's side: see glex_er.c ---- */
 
@@ -41,6 +39,35 @@ int uct_glex_er_publish_credits(uct_glex_vc_t *vc)
     /* sequentially consistent: see uct_glex_er_want_credits() */
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     return !uct_glex_er_is_wanted(vc);
+}
+
+/* ---- which FIFOs are polled: see glex_er_rx.c ---- */
+
+void uct_glex_er_poll_begin(uct_glex_vc_t *vc)
+{
+    uct_glex_er_rx_t *er_rx = uct_glex_er_rx_of(vc);
+    uct_glex_iface_t *iface = vc->iface;
+
+    if (!uct_glex_er_is_lent(vc) || (er_rx->slots == NULL) || er_rx->is_polled) {
+        return;
+    }
+    uct_glex_er_set_armed(er_rx, 0);
+    er_rx->is_polled = 1;
+    er_rx->swept = er_rx->arrived - 1; /* not silent at the next sweep */
+    er_rx->poll_index = iface->num_polled;
+    iface->er.polled[iface->num_polled++] = er_rx;
+}
+
+void uct_glex_er_poll_end(uct_glex_iface_t *iface, uct_glex_er_rx_t *er_rx)
+{
+    uct_glex_er_rx_t *last;
+
+    if (er_rx->is_polled) {
+        last = iface->er.polled[--iface->num_polled];
+        last->poll_index = er_rx->poll_index;
+        iface->er.polled[last->poll_index] = last;
+        er_rx->is_polled = 0;
+    }
 }
 
 /* ---- lending ---- */
@@ -222,5 +249,20 @@ void uct_glex_er_released(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl)
         er_rx->fifo.tell_msgs = 0; /* check after each message whether the FIFO is free */
         er_rx->release_at = ctl->er_sent;
         uct_glex_er_check_released(vc);
+    }
+}
+
+/* ---- consumption ---- */
+
+void uct_glex_er_consumed_slow(uct_glex_vc_t *vc)
+{
+    uct_glex_er_check_released(vc);
+    if (!uct_glex_er_must_tell(vc)) {
+        return;
+    }
+    if (!vc->er_rx_mapped) {
+        uct_glex_vc_schedule(vc); /* the next message may return the credits */
+    } else if (!uct_glex_er_publish_credits(vc)) {
+        uct_glex_ctl_post(vc, UCT_GLEX_CTL_CREDIT);
     }
 }

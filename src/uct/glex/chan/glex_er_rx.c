@@ -30,35 +30,6 @@
  * lender has armed the FIFO again, an event follows, too.
  */
 
-/* ---- consumption ---- */
-
-void uct_glex_er_consumed_slow(uct_glex_vc_t *vc)
-{
-    uct_glex_er_check_released(vc);
-    if (!uct_glex_er_must_tell(vc)) {
-        return;
-    }
-    if (!vc->er_rx_mapped) {
-        uct_glex_vc_schedule(vc); /* the next message may return the credits */
-    } else if (!uct_glex_er_publish_credits(vc)) {
-        uct_glex_ctl_post(vc, UCT_GLEX_CTL_CREDIT);
-    }
-}
-
-void uct_glex_er_consumed(uct_glex_vc_t *vc, uint16_t used)
-{
-    uint16_t units = (vc->tx.credits.word >> 32) + used;
-
-    /* as a whole: see uct_glex_hdr_t */
-    vc->tx.credits.word =
-        (vc->tx.credits.word & ~(UINT64_C(0xffff) << 32)) | ((uint64_t)units << 32);
-    vc->tx.credits.word += UCT_GLEX_CREDITS_ONE_MSG;
-    if (ucs_unlikely(uct_glex_fifo_must_tell(&uct_glex_er_rx_of(vc)->fifo, vc->tx.credits.er,
-                                             vc->advertised))) {
-        uct_glex_er_consumed_slow(vc);
-    }
-}
-
 /* ---- messages ---- */
 
 /* Finds the message in the units of the lent FIFO. NULL: the message is beyond the end, and the VC
@@ -71,7 +42,7 @@ static void *uct_glex_er_find(uct_glex_vc_t *vc, unsigned flags, uint32_t length
 
     if (!uct_glex_fifo_arrive(&er_rx->fifo, units, flags & UCT_GLEX_FLAG_WRAP, &offset, used_p)) {
         ucs_error("glex: endpoint 0x%" PRIx64 " sent %u bytes beyond its FIFO", vc->peer, length);
-        uct_glex_vc_fail(vc, UCS_ERR_CONNECTION_RESET);
+        uct_glex_vc_report_failed(vc, UCS_ERR_CONNECTION_RESET);
         return NULL;
     }
     return er_rx->base + ((size_t)offset << er_rx->layout.unit_shift);
@@ -110,7 +81,7 @@ void uct_glex_er_take_unusual(uct_glex_er_rx_t *er_rx, uct_glex_slot_t *slot, ui
     } else if (ucs_unlikely(length > UCT_GLEX_SLOT_DATA)) {
         ucs_error("glex: endpoint 0x%" PRIx64 " sent %u bytes in a slot of its FIFO", vc->peer,
                   length);
-        uct_glex_vc_fail(vc, UCS_ERR_CONNECTION_RESET);
+        uct_glex_vc_report_failed(vc, UCS_ERR_CONNECTION_RESET);
         return;
     }
     uct_glex_er_recv_msg(vc, uct_glex_slot_seq(word), uct_glex_slot_am_id(word), flags, data,
@@ -130,7 +101,7 @@ static uct_glex_vc_t *uct_glex_er_lent_vc(uct_glex_iface_t *iface, uint64_t word
     }
     ucs_debug("glex: event for vc 0x%x that has no FIFO", uct_glex_hdr_vc_id(word));
     if (vc != NULL) {
-        iface->leases.tell(vc);
+        uct_glex_vc_report_unaware(vc);
     }
     return NULL;
 }
@@ -179,12 +150,6 @@ void uct_glex_er_recv(uct_glex_iface_t *iface, uint64_t word, uct_glex_credits_t
 /* A FIFO is silent if nothing arrives for this time, or for up to twice this time */
 #define UCT_GLEX_ER_SILENT_US 500
 
-int uct_glex_er_init_membarrier(void)
-{
-    return (syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) == 0) &&
-           (syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) == 0);
-}
-
 /* Step 4 above. Returns 0 if membarrier() fails. Then polling must not stop. */
 static int uct_glex_er_barrier(const uct_glex_iface_t *iface)
 {
@@ -197,39 +162,6 @@ static int uct_glex_er_barrier(const uct_glex_iface_t *iface)
               "now on, and cannot sleep",
               strerror(errno));
     return 0;
-}
-
-/* relaxed: the barrier orders the store, or nothing depends on the store */
-static void uct_glex_er_set_armed(uct_glex_er_rx_t *er_rx, uint32_t value)
-{
-    __atomic_store_n(&er_rx->ctrl->armed, value, __ATOMIC_RELAXED);
-}
-
-void uct_glex_er_poll_begin(uct_glex_vc_t *vc)
-{
-    uct_glex_er_rx_t *er_rx = uct_glex_er_rx_of(vc);
-    uct_glex_iface_t *iface = vc->iface;
-
-    if (!uct_glex_er_is_lent(vc) || (er_rx->slots == NULL) || er_rx->is_polled) {
-        return;
-    }
-    uct_glex_er_set_armed(er_rx, 0);
-    er_rx->is_polled = 1;
-    er_rx->swept = er_rx->arrived - 1; /* not silent at the next sweep */
-    er_rx->poll_index = iface->num_polled;
-    iface->er.polled[iface->num_polled++] = er_rx;
-}
-
-void uct_glex_er_poll_end(uct_glex_iface_t *iface, uct_glex_er_rx_t *er_rx)
-{
-    uct_glex_er_rx_t *last;
-
-    if (er_rx->is_polled) {
-        last = iface->er.polled[--iface->num_polled];
-        last->poll_index = er_rx->poll_index;
-        iface->er.polled[last->poll_index] = last;
-        er_rx->is_polled = 0;
-    }
 }
 
 /* The memory of lent FIFOs still accepts messages, but a ring to this endpoint fails. A message

@@ -7,6 +7,11 @@
 
 #include "core/glex_vc.h"
 
+/* Lower bits of an id: index in the table. Upper bits: generation, so that a late event of a failed
+ * operation does not end the successor. */
+#define UCT_GLEX_OP_INDEX_BITS 20
+#define UCT_GLEX_OP_INDEX_MASK UCS_MASK(UCT_GLEX_OP_INDEX_BITS)
+
 enum uct_glex_op_type {
     /* Types with a share for each VC */
     UCT_GLEX_OP_SR,  /* send unit that the peer fetches */
@@ -70,22 +75,66 @@ glex_ret_t uct_glex_op_get(uct_glex_vc_t *vc, const uct_glex_get_t *get, const u
 /** The request was posted: the operation is in flight, and `events` events will come */
 void uct_glex_op_posted(uct_glex_op_t *op, unsigned events);
 
-/** The last `unposted` requests of the operation will not be posted. The operation ends when the
- *  posted requests have ended. */
-void uct_glex_op_give_up(uct_glex_op_t *op, unsigned unposted);
+/** The last `unposted` requests of the operation will not be posted. Returns 1 if no posted request
+ *  is left: then the operation is freed. */
+int uct_glex_op_give_up(uct_glex_op_t *op, unsigned unposted);
 
 /** The request could not be posted: free the operation and its resources */
 void uct_glex_op_cancel(uct_glex_op_t *op);
+
+/** The next buffer that the peer may read for an operation of the VC. `*cursor` is 0 at first.
+ *  NULL: no further buffers. */
+uct_glex_buf_t *uct_glex_op_next_read(uct_glex_vc_t *vc, unsigned *cursor);
+
+/** Whether the type has a share for each VC */
+static inline int uct_glex_op_is_shared(unsigned type)
+{
+    return type < UCT_GLEX_SHARES;
+}
+
+/** Return the operation to its pool */
+static inline void uct_glex_op_free(uct_glex_op_t *op)
+{
+    --op->vc->num_ops;
+    op->held = 0;
+    ucs_mpool_put_inline(op);
+}
+
+/** Remove the operation from its VC's share */
+static inline void uct_glex_op_unshare(uct_glex_op_t *op)
+{
+    if (uct_glex_op_is_shared(op->type)) {
+        --op->vc->iface->ops.shares[op->type].used;
+        --op->vc->held[op->type];
+    }
+}
+
+/** Return the resources of the operation */
+static inline void uct_glex_op_forget(uct_glex_op_t *op)
+{
+    uct_glex_iface_t *iface = op->vc->iface;
+
+    if (!op->held) {
+        uct_glex_op_unshare(op);
+    }
+    if (op->buf != NULL) {
+        uct_glex_buf_put(op->buf);
+        op->buf = NULL;
+    }
+    if (op->memh != NULL) {
+        uct_glex_memh_free_all(iface->md, op->memh);
+        op->memh = NULL;
+    }
+}
+
+/* ---- the end of operations: glex_op_end.c ---- */
 
 /** An event with an operation's id arrived. Ids from peers are not trusted: unknown ids are
  *  ignored. */
 void uct_glex_op_event(uct_glex_iface_t *iface, uint32_t id, ucs_status_t status);
 
-/** The NIC reports that a request of this operation failed. `is_of_memory`: the peer's memory is
- *  not as the request expects. A put or get with `is_of_memory` fails its endpoint. A Get of a
- *  message whose sender has cancelled the message fails nothing. Other failures fail the VC. */
-void uct_glex_op_failed(uct_glex_iface_t *iface, uint32_t id, ucs_status_t status,
-                        int is_of_memory);
+/** The operation of an id, or NULL for late events of operations that have failed */
+uct_glex_op_t *uct_glex_op_find(uct_glex_iface_t *iface, uint32_t id);
 
 /**
  * The endpoint is cancelled: call the completions of its operations with `status`. The operations
@@ -107,10 +156,6 @@ void uct_glex_op_fail_all(uct_glex_vc_t *vc, ucs_status_t status);
 
 /** The peer reads nothing more for this VC: free the held memory */
 void uct_glex_op_release_held(uct_glex_vc_t *vc);
-
-/** The next buffer that the peer may read for an operation of the VC. `*cursor` is 0 at first.
- *  NULL: no further buffers. */
-uct_glex_buf_t *uct_glex_op_next_read(uct_glex_vc_t *vc, unsigned *cursor);
 
 /** The interface closes: end the operations in flight */
 void uct_glex_op_abandon(uct_glex_vc_t *vc);

@@ -1,8 +1,7 @@
 #include "chan/glex_rx.h"
 #include "chan/glex_er.h"
+#include "chan/glex_fetch.h"
 #include "chan/glex_op.h"
-#include "chan/glex_sr.h"
-#include "chan/glex_zc.h"
 
 #include <ucs/arch/cpu.h>
 
@@ -47,7 +46,7 @@ static uct_glex_rx_t *uct_glex_rx_new(uct_glex_vc_t *vc, uint16_t seq, uint8_t a
     rx = ucs_mpool_get_inline(&vc->iface->rx_mp);
     if (rx == NULL) {
         ucs_error("glex: no memory to receive from endpoint 0x%" PRIx64, vc->peer);
-        uct_glex_vc_fail(vc, UCS_ERR_NO_MEMORY);
+        uct_glex_vc_report_failed(vc, UCS_ERR_NO_MEMORY);
         return NULL;
     }
     rx->vc = vc;
@@ -66,7 +65,7 @@ static uct_glex_rx_t *uct_glex_rx_new(uct_glex_vc_t *vc, uint16_t seq, uint8_t a
 
 err_protocol:
     ucs_error("glex: endpoint 0x%" PRIx64 " repeated message %u", vc->peer, seq);
-    uct_glex_vc_fail(vc, UCS_ERR_CONNECTION_RESET);
+    uct_glex_vc_report_failed(vc, UCS_ERR_CONNECTION_RESET);
     return NULL;
 }
 
@@ -79,20 +78,6 @@ static void uct_glex_rx_free(uct_glex_rx_t *rx)
         }
     }
     ucs_mpool_put_inline(rx);
-}
-
-unsigned uct_glex_rx_num_bufs(const uct_glex_vc_t *vc)
-{
-    unsigned left = vc->rx_started, count = 0;
-    const uct_glex_rx_t *rx;
-
-    ucs_list_for_each(rx, &vc->rx, list) {
-        if (left-- == 0) {
-            break;
-        }
-        count += (rx->buf != NULL);
-    }
-    return count;
 }
 
 static void uct_glex_rx_deliver(uct_glex_vc_t *vc)
@@ -197,7 +182,7 @@ void uct_glex_rx_advance(uct_glex_vc_t *vc)
         if (status == UCS_ERR_NO_RESOURCE) {
             uct_glex_vc_wait(vc, &vc->iface->sr.rx_wait);
         } else if (UCS_STATUS_IS_ERR(status)) {
-            uct_glex_vc_fail(vc, status);
+            uct_glex_vc_report_failed(vc, status);
             return;
         }
         uct_glex_rx_deliver(vc);
@@ -216,7 +201,7 @@ void uct_glex_rx_keep(uct_glex_vc_t *vc, uint16_t seq, uint8_t am_id, void *data
     if (zc || (fifo_used == 0)) {
         /* A descriptor is checked once, so the peer must not be able to write there afterwards */
         if (length > sizeof(rx->copy)) {
-            uct_glex_vc_fail(vc, UCS_ERR_MESSAGE_TRUNCATED);
+            uct_glex_vc_report_failed(vc, UCS_ERR_MESSAGE_TRUNCATED);
             return;
         }
         memcpy(rx->copy, data, length);
@@ -237,7 +222,7 @@ static UCS_F_NOINLINE void uct_glex_rx_release_later(uct_glex_vc_t *vc, const uc
 
     if (rx == NULL) {
         ucs_error("glex: no memory to receive from endpoint 0x%" PRIx64, vc->peer);
-        uct_glex_vc_fail(vc, UCS_ERR_NO_MEMORY);
+        uct_glex_vc_report_failed(vc, UCS_ERR_NO_MEMORY);
         return;
     }
     rx->vc = vc;
@@ -283,7 +268,7 @@ void uct_glex_rx_add_sr(uct_glex_vc_t *vc, uint16_t seq, uint8_t am_id,
         ucs_error("glex: endpoint 0x%" PRIx64 " announced %u bytes, our buffers hold %zu: set "
                   "UCX_GLEX_SRQ_UNIT_SIZE alike everywhere",
                   vc->peer, sr.length, vc->iface->sr.rx.buf_size);
-        uct_glex_vc_fail(vc, UCS_ERR_MESSAGE_TRUNCATED);
+        uct_glex_vc_report_failed(vc, UCS_ERR_MESSAGE_TRUNCATED);
         return;
     }
     if (!zc && uct_glex_rx_take_sr(vc, seq, am_id, &sr)) {
@@ -336,7 +321,7 @@ void uct_glex_rx_fetched(uct_glex_rx_t *rx, ucs_status_t status)
         rx->ready = 1;
     }
     if (status != UCS_OK) {
-        uct_glex_vc_fail(vc, status);
+        uct_glex_vc_report_failed(vc, status);
         return;
     }
     uct_glex_rx_advance(vc);
@@ -393,9 +378,8 @@ void uct_glex_rx_purge(uct_glex_vc_t *vc)
 
     ucs_list_for_each_safe(rx, tmp, &vc->rx, list) {
         ucs_list_del(&rx->list);
-        if (rx->op != NULL) {
+        if ((rx->op != NULL) && !uct_glex_op_give_up(rx->op, uct_glex_zc_unposted(rx))) {
             ++vc->rx_started; /* freed when the Gets have ended: see uct_glex_rx_fetched() */
-            uct_glex_op_give_up(rx->op, uct_glex_zc_unposted(rx));
         } else {
             uct_glex_rx_free(rx);
         }

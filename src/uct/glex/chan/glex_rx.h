@@ -49,10 +49,6 @@ void uct_glex_rx_keep(uct_glex_vc_t *vc, uint16_t seq, uint8_t am_id, void *data
 void uct_glex_rx_add_sr(uct_glex_vc_t *vc, uint16_t seq, uint8_t am_id,
                         const uct_glex_sr_t *announced, int zc);
 
-/** Number of receive buffers that messages of the VC hold. When a buffer comes back, progress tries
- *  again the VCs that were refused a buffer. */
-unsigned uct_glex_rx_num_bufs(const uct_glex_vc_t *vc);
-
 /** The operation UCT_GLEX_OP_FETCH of a message has ended */
 void uct_glex_rx_fetched(uct_glex_rx_t *rx, ucs_status_t status);
 

@@ -10,7 +10,6 @@
 #include "core/glex_vc.h"
 #include "chan/glex_er.h"
 #include "chan/glex_op.h"
-#include "chan/glex_rx.h"
 
 ucs_status_t uct_glex_sr_init(uct_glex_iface_t *iface, const uct_glex_iface_config_t *config);
 void uct_glex_sr_cleanup(uct_glex_iface_t *iface);
@@ -95,14 +94,5 @@ ucs_status_t uct_glex_sr_send(uct_glex_vc_t *vc, uint8_t am_id, const void *data
 
 /** Pack and send a message of up to max_bcopy bytes. Returns its length or an error. */
 ssize_t uct_glex_sr_bcopy(uct_glex_vc_t *vc, uint8_t am_id, uct_pack_callback_t pack_cb, void *arg);
-
-/** Fetch an announced message. NO_RESOURCE: no receive unit now. */
-ucs_status_t uct_glex_sr_fetch(uct_glex_rx_t *rx);
-
-/** The address of an announced message in this process. NULL: the message must be fetched. */
-void *uct_glex_sr_map(uct_glex_vc_t *vc, const uct_glex_sr_t *sr, struct glex_ext_pin **pin_p);
-
-/** Return a unit that was read in place to its sender. BUSY: the sender's queue is full. */
-glex_ret_t uct_glex_sr_release(uct_glex_vc_t *vc, const uct_glex_sr_t *sr);
 
 #endif

@@ -9,21 +9,10 @@
 
 #include "core/glex_ep.h"
 #include "core/glex_vc.h"
-#include "chan/glex_rx.h"
 
 /** Send header and pieces. INPROGRESS: `comp` is called when the peer has fetched the pieces. */
 ucs_status_t uct_glex_zc_send(uct_glex_ep_t *ep, uint8_t am_id, const void *header,
                               unsigned header_length, const uct_iov_t *iov, size_t iovcnt,
                               uct_completion_t *comp);
-
-/** Fetch the payload of a received descriptor. NO_RESOURCE: no buffer now. */
-ucs_status_t uct_glex_zc_fetch(uct_glex_rx_t *rx);
-
-/** Whether the sender cancelled the zero-copy message before the receiver fetched the payload. No
- *  handler gets such a message. */
-int uct_glex_zc_is_cancelled(const uct_glex_rx_t *rx);
-
-/** Number of Gets for a received descriptor that are not posted yet */
-unsigned uct_glex_zc_unposted(const uct_glex_rx_t *rx);
 
 #endif

@@ -1,4 +1,5 @@
 #include "conn/glex_ctl.h"
+#include "conn/glex_life.h"
 #include "chan/glex_er.h"
 #include "chan/glex_op.h"
 #include "chan/glex_rx.h"

@@ -2,6 +2,7 @@
  * Requests that failed after posting, and the check for dead peers.
  */
 #include "conn/glex_ctl.h"
+#include "conn/glex_life.h"
 #include "conn/glex_table.h"
 #include "vc/glex_lease.h"
 #include "core/glex_ep.h"
@@ -150,6 +151,53 @@ static ucs_status_t uct_glex_error_status(const struct glex_err_req *err)
     return UCS_ERR_ENDPOINT_TIMEOUT;
 }
 
+/* Returns the endpoint of the operation, or NULL if the endpoint is destroyed */
+static uct_glex_ep_t *uct_glex_error_ep(const uct_glex_op_t *op)
+{
+    uct_glex_ep_t *ep;
+
+    ucs_list_for_each(ep, &op->vc->eps, list) {
+        if (&ep->super.super == op->ep) {
+            return ep;
+        }
+    }
+    return NULL;
+}
+
+/* A request of an operation failed. `is_of_memory`: the peer's memory is not as the request expects.
+ * A put or get with `is_of_memory` fails its endpoint. A Get of a message whose sender has cancelled
+ * the message fails nothing. Other failures fail the VC. */
+static void uct_glex_error_of_op(uct_glex_iface_t *iface, uint32_t id, ucs_status_t status,
+                                 int is_of_memory)
+{
+    uct_glex_op_t *op = uct_glex_op_find(iface, id);
+    uct_glex_ep_t *ep;
+    int is_over, is_refused;
+    uct_glex_vc_t *vc;
+
+    if (op == NULL) {
+        return;
+    }
+    vc = op->vc;
+    is_refused = is_of_memory && (op->type == UCT_GLEX_OP_RMA);
+    is_over = (vc->state == UCT_GLEX_VC_FAILED) ||
+              (op->type == UCT_GLEX_OP_FETCH); /* uct_glex_rx_fetched() fails the VC if
+                                                  * necessary */
+    ep = is_refused ? uct_glex_error_ep(op) :
+                      NULL; /* NULL: the endpoint is cancelled, or destroyed */
+    if (!is_over && (ep != NULL)) {
+        ucs_error("glex: a put to or get from endpoint 0x%" PRIx64 " was refused: the key is "
+                  "wrong, or its memory is not registered any more",
+                  vc->peer);
+        uct_glex_ep_refused(ep);
+        uct_glex_vc_fail_refused(vc); /* before the event: a flush after the put must not succeed */
+    }
+    uct_glex_op_event(iface, id, status);
+    if (!is_over && !is_refused) {
+        uct_glex_vc_fail(vc, status);
+    }
+}
+
 static void uct_glex_error_handle(uct_glex_iface_t *iface, const struct glex_err_req *err)
 {
     unsigned event = err->data2 & UCT_GLEX_TYPE_MASK;
@@ -172,8 +220,8 @@ static void uct_glex_error_handle(uct_glex_iface_t *iface, const struct glex_err
         return; /* an empty Get of uct_glex_sr_release(): data2 names an operation of the peer */
     }
     if ((event == UCT_GLEX_EVENT_OP) || (event == UCT_GLEX_EVENT_PUTS)) {
-        uct_glex_op_failed(iface, err->data2 >> 32, uct_glex_error_status(err),
-                           uct_glex_error_is_of_memory(err));
+        uct_glex_error_of_op(iface, err->data2 >> 32, uct_glex_error_status(err),
+                             uct_glex_error_is_of_memory(err));
         return;
     }
     vc = uct_glex_error_vc(iface, addr.v, err);

@@ -4,6 +4,7 @@
  */
 #include "chan/glex_rx.h"
 #include "conn/glex_ctl.h"
+#include "conn/glex_life.h"
 #include "vc/glex_mpq.h"
 #include "vc/glex_lease.h"
 

@@ -8,7 +8,7 @@
 #include "core/glex_ep.h"
 
 /** The facts about the end of a connection. They outlive the VC. */
-struct uct_glex_reason {
+typedef struct uct_glex_reason {
     const uct_glex_iface_t *iface;
     uint64_t peer;
     uint64_t peer_uuid;
@@ -16,7 +16,7 @@ struct uct_glex_reason {
     uint8_t is_remote;
     uint8_t has_left;   /**< the peer has closed its interface, or has died */
     uint8_t is_refused; /**< a living peer refused access to its memory */
-};
+} uct_glex_reason_t;
 
 /** Record the facts before the VC ends. `status`: the status of the VC. */
 void uct_glex_reason_init(uct_glex_reason_t *reason, const uct_glex_vc_t *vc, ucs_status_t status);

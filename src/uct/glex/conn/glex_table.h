@@ -14,6 +14,13 @@ void uct_glex_table_cleanup(uct_glex_iface_t *iface);
  *  may take the place of an unused VC. EXCEEDS_LIMIT: the table has UCT_GLEX_VC_MAX VCs. */
 ucs_status_t uct_glex_table_add(uct_glex_vc_t *vc);
 
+/** The newest VC of the interface `uuid` at a peer's address, or NULL */
+uct_glex_vc_t *uct_glex_vc_find(uct_glex_iface_t *iface, uint64_t peer, uint32_t uuid);
+
+/** Free the VCs whose places have new VCs. The caller must not be inside a function that uses such
+ *  a VC. */
+void uct_glex_vc_free_unused(uct_glex_iface_t *iface);
+
 /** Whether the VC is the newest VC of its peer's address */
 int uct_glex_table_is_newest(const uct_glex_vc_t *vc);
 

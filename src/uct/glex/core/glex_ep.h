@@ -9,8 +9,6 @@
 
 #include <ucs/datastruct/arbiter.h>
 
-typedef struct uct_glex_reason uct_glex_reason_t; /* conn/glex_reason.h */
-
 typedef struct uct_glex_ep {
     uct_base_ep_t super;
     uct_glex_vc_t *vc; /* &uct_glex_no_vc before the first communication */
@@ -39,10 +37,6 @@ ucs_status_t uct_glex_ep_make_vc(uct_glex_ep_t *ep);
  *  reason. Returns NO_RESOURCE, or the error of the endpoint. */
 ucs_status_t uct_glex_ep_not_ready(uct_glex_ep_t *ep);
 
-/** The endpoint failed with the status of `reason`: call the error handler, once. `is_first`: for
- *  uct_glex_reason_log() */
-void uct_glex_ep_failed(uct_glex_ep_t *ep, const uct_glex_reason_t *reason, int is_first);
-
 /** A living peer refused the endpoint access to memory, because of a wrong or invalid key. Has
  *  progress fail the endpoint, because only progress may call error handlers. Other endpoints of
  *  the VC go on. */
@@ -52,12 +46,6 @@ static inline void uct_glex_ep_refused(uct_glex_ep_t *ep)
     ep->vc->has_refused = 1;
     uct_glex_vc_schedule(ep->vc);
 }
-
-/** Arbiter callback: try a pending request again. `arg`: an unsigned, the number of requests that
- *  may still be tried in this progress call */
-ucs_arbiter_cb_result_t uct_glex_ep_process_pending(ucs_arbiter_t *arbiter,
-                                                    ucs_arbiter_group_t *group,
-                                                    ucs_arbiter_elem_t *elem, void *arg);
 
 ucs_status_t uct_glex_ep_am_short(uct_ep_h tl_ep, uint8_t id, uint64_t header, const void *payload,
                                   unsigned length);
@@ -74,6 +62,5 @@ ucs_status_t uct_glex_ep_probe(uct_glex_ep_t *ep);
 
 ucs_status_t uct_glex_ep_check(uct_ep_h tl_ep, unsigned flags, uct_completion_t *comp);
 ucs_status_t uct_glex_ep_pending_add(uct_ep_h tl_ep, uct_pending_req_t *req, unsigned flags);
-void uct_glex_ep_pending_purge(uct_ep_h tl_ep, uct_pending_purge_callback_t cb, void *arg);
 
 #endif

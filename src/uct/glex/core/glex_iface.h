@@ -63,6 +63,14 @@ typedef struct uct_glex_refusal {
 typedef struct uct_glex_lease uct_glex_lease_t;
 typedef struct uct_glex_quarantine uct_glex_quarantine_t;
 
+/* What the folders below conn/ report about a VC. The functions come from above, and the interface
+ * gets them when it is made. See uct_glex_vc_report_failed() and the next functions. */
+typedef struct uct_glex_reports {
+    void (*failed)(uct_glex_vc_t *vc, ucs_status_t status);
+    void (*dead)(uct_glex_vc_t *vc);
+    void (*unaware)(uct_glex_vc_t *vc);
+} uct_glex_reports_t;
+
 /* How many events and MPs had arrived in the NIC's queues at some time */
 typedef struct uct_glex_snap {
     uint64_t events, mps;
@@ -93,6 +101,7 @@ typedef struct uct_glex_iface {
     ucs_arbiter_t arbiter;            /* endpoints whose pending requests can go on */
     ucs_arbiter_group_t *dispatching; /* the group whose request is being tried, or NULL */
 
+    const uct_glex_reports_t *reports;
     uct_glex_md_t *md;
     unsigned ep_index; /* of `nic` in the memory domain */
     uint32_t uuid;
@@ -164,7 +173,6 @@ typedef struct uct_glex_iface {
         ucs_list_link_t list;  /* leases of VCs that are over */
         ucs_list_link_t debts; /* claims that peers wait for from this side */
         uct_glex_quarantine_t *quarantine;
-        void (*tell)(uct_glex_vc_t *vc); /* uct_glex_lease_tell(), for the channels below */
     } leases;
 
     ucs_mpool_t rx_mp;      /* uct_glex_rx_t */

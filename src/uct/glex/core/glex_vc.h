@@ -126,20 +126,12 @@ _Static_assert(sizeof(struct uct_glex_vc) <= 208, "there are as many as peers");
 /* The VC of endpoints that have not communicated yet. It has no credits. */
 extern uct_glex_vc_t uct_glex_no_vc;
 
-/** Finds the VC of the interface `uuid` at a peer's address. Without a VC, or if the VC has failed,
- *  makes a new VC, which connects. Messages wait until the VC is open. */
-ucs_status_t uct_glex_vc_get(uct_glex_iface_t *iface, uint64_t peer, uint32_t uuid,
-                             uct_glex_vc_t **vc_p);
-
 /** The mark in the sequence number of a CONNECT. An error report contains the mark and so names the
  *  VC. Two VCs of one peer have the same mark with a probability of 1 in 65,536. */
 static inline uint16_t uct_glex_vc_mark(const uct_glex_vc_t *vc)
 {
     return vc->id ^ (vc->id >> 16);
 }
-
-/** The newest VC of the interface `uuid` at a peer's address, or NULL */
-uct_glex_vc_t *uct_glex_vc_find(uct_glex_iface_t *iface, uint64_t peer, uint32_t uuid);
 
 /** The VC of an id that a peer names, or NULL. Ids from peers are not trusted. */
 static inline uct_glex_vc_t *uct_glex_vc_by_id(const uct_glex_iface_t *iface, uint32_t id)
@@ -150,24 +142,6 @@ static inline uct_glex_vc_t *uct_glex_vc_by_id(const uct_glex_iface_t *iface, ui
                iface->vcs[index] :
                NULL;
 }
-
-/** Free a VC and all its resources; only when the interface closes */
-void uct_glex_vc_destroy(uct_glex_vc_t *vc);
-
-/** Free the VCs whose places have new VCs. The caller must not be inside a function that uses such
- *  a VC. */
-void uct_glex_vc_free_unused(uct_glex_iface_t *iface);
-
-/** The peer connected: accept as soon as entries of our MPQ can be set aside for the peer */
-void uct_glex_vc_accept(uct_glex_vc_t *vc);
-
-/** The peer's END arrived. `is_orderly`: progress closes the VC after the peer's messages before
- *  `last_seq`. Otherwise progress does not wait for missing messages. No error until a program
- *  sends to the peer. */
-void uct_glex_vc_peer_leaves(uct_glex_vc_t *vc, uint16_t last_seq, int is_orderly);
-
-/** The peer left: close the VC if all its messages are here. Returns 0 if messages are missing. */
-int uct_glex_vc_close_left(uct_glex_vc_t *vc);
 
 /** Whether the VC is over: the last two states */
 static inline int uct_glex_vc_is_over(const uct_glex_vc_t *vc)
@@ -243,23 +217,25 @@ static inline void uct_glex_ctl_acked(uct_glex_vc_t *vc)
     uct_glex_vc_schedule(vc);                                /* send the flags that waited */
 }
 
-/** The peer is gone: have progress fail the VC after handling the peer's messages. Only progress
- *  may call error handlers. */
-void uct_glex_vc_dead(uct_glex_vc_t *vc);
+/** For the folders below conn/: the VC cannot go on, because the peer broke the protocol or memory
+ *  is missing. Fails the VC at once. */
+static inline void uct_glex_vc_report_failed(uct_glex_vc_t *vc, ucs_status_t status)
+{
+    vc->iface->reports->failed(vc, status);
+}
 
-/** Whether a VC whose peer is dead can fail now */
-int uct_glex_vc_is_drained(uct_glex_vc_t *vc);
+/** For the folders below conn/: the NIC says that the peer is gone. Progress fails the VC after the
+ *  peer's messages. */
+static inline void uct_glex_vc_report_dead(uct_glex_vc_t *vc)
+{
+    vc->iface->reports->dead(vc);
+}
 
-/** Check whether the peers of the next `count` VCs live. VCs that nothing waits for are skipped.
- *  Begins leases that could not begin before, because memory was short. */
-void uct_glex_vc_watch(uct_glex_iface_t *iface, unsigned count);
-
-/** The peer is gone or broke the protocol: fail all operations, pending requests and endpoints of
- *  the VC */
-void uct_glex_vc_fail(uct_glex_vc_t *vc, ucs_status_t status);
-
-/** Fail the endpoints whose access to memory the peer refused. The VC and other endpoints go on. */
-void uct_glex_vc_fail_refused(uct_glex_vc_t *vc);
+/** For the folders below vc/: the peer does not know that the VC is over */
+static inline void uct_glex_vc_report_unaware(uct_glex_vc_t *vc)
+{
+    vc->iface->reports->unaware(vc);
+}
 
 /** Have progress try the pending requests of the VC's endpoints again */
 void uct_glex_vc_resume(uct_glex_vc_t *vc);
@@ -267,17 +243,11 @@ void uct_glex_vc_resume(uct_glex_vc_t *vc);
 /** Have the arbiter try the VC's pending requests */
 void uct_glex_vc_schedule_pending(uct_glex_vc_t *vc);
 
-/** Whether the peer's credits, including published credits, allow a message of max_bcopy now */
-int uct_glex_vc_has_credits(uct_glex_vc_t *vc);
-
 /** The peer's address for requests. The hint in the address saves the NIC a search. */
 static UCS_F_ALWAYS_INLINE glex_ep_addr_t uct_glex_vc_dest(const uct_glex_vc_t *vc)
 {
     return (glex_ep_addr_t){.v = vc->peer | ((uint64_t)vc->peer_hint << 16)};
 }
-
-/** CONNECT was answered or was accepted: the VC is open */
-void uct_glex_vc_open(uct_glex_vc_t *vc);
 
 /** A header with the VC's counters and the acknowledgement was sent */
 static inline void uct_glex_vc_advertised(uct_glex_vc_t *vc)

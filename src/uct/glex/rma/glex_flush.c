@@ -11,6 +11,7 @@
 #include "rma/glex_rma.h"
 #include "chan/glex_op.h"
 #include "conn/glex_ctl.h"
+#include "conn/glex_life.h"
 
 #include <ucs/arch/cpu.h>
 

@@ -5,6 +5,7 @@
 #include "rma/glex_rma.h"
 #include "base/glex_copy.h"
 #include "chan/glex_op.h"
+#include "conn/glex_life.h"
 
 #include <uct/base/uct_iov.inl>
 

@@ -5,6 +5,8 @@
 #include "chan/glex_rx.h"
 #include "chan/glex_sr.h"
 #include "conn/glex_ctl.h"
+#include "conn/glex_life.h"
+#include "conn/glex_pending.h"
 #include "vc/glex_mpq.h"
 #include "conn/glex_table.h"
 #include "rma/glex_atomic.h"
@@ -422,6 +424,7 @@ static UCS_CLASS_INIT_FUNC(uct_glex_iface_t, uct_md_h md, uct_worker_h worker,
     self->until_errors = UCT_GLEX_ERRORS_CALLS;
     self->errors_calls = UCT_GLEX_ERRORS_CALLS;
     self->goodbye_ms = UCT_GLEX_GOODBYE_MS;
+    self->reports = &uct_glex_vc_reports;
     ucs_queue_head_init(&self->active);
     ucs_queue_head_init(&self->blocked);
     ucs_arbiter_init(&self->arbiter);

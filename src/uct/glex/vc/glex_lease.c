@@ -46,30 +46,6 @@ struct uct_glex_quarantine {
     uct_glex_buf_pool_t words;
 };
 
-/* ---- arrivals ---- */
-
-void uct_glex_snap_take(uct_glex_iface_t *iface, uct_glex_snap_t *snap)
-{
-    struct glex_ext_queues queues;
-
-    if (glex_ext_query_queues(iface->nic, &queues) == GLEX_SUCCESS) {
-        snap->events = queues.events_arrived;
-        snap->mps = queues.mps_arrived;
-    } else {
-        snap->events = iface->num_empty;
-    }
-}
-
-int uct_glex_snap_is_taken(const uct_glex_iface_t *iface, const uct_glex_snap_t *snap)
-{
-    struct glex_ext_queues queues;
-
-    if (glex_ext_query_queues(iface->nic, &queues) == GLEX_SUCCESS) {
-        return (queues.events_taken >= snap->events) && (queues.mps_taken >= snap->mps);
-    }
-    return iface->num_empty > snap->events;
-}
-
 /* ---- leases ---- */
 
 static void uct_glex_lease_fill(uct_glex_lease_t *lease, const uct_glex_vc_t *vc, unsigned flags)
@@ -447,7 +423,6 @@ ucs_status_t uct_glex_lease_init(uct_glex_iface_t *iface)
     uct_glex_lease_t *lease;
 
     iface->pid = getpid();
-    iface->leases.tell = uct_glex_lease_tell;
     ucs_list_head_init(&iface->leases.list);
     ucs_list_head_init(&iface->leases.debts);
     if (kept != NULL) {

@@ -1,10 +1,9 @@
-#include "core/glex_ep.h"
-#include "core/glex_vc.h"
+#include "conn/glex_life.h"
 #include "chan/glex_er.h"
 #include "chan/glex_op.h"
 #include "chan/glex_rx.h"
 #include "conn/glex_ctl.h"
-#include "conn/glex_reason.h"
+#include "conn/glex_pending.h"
 #include "vc/glex_mpq.h"
 #include "conn/glex_table.h"
 #include "vc/glex_lease.h"
@@ -13,8 +12,6 @@
 #include <ucs/arch/cpu.h>
 #include <ucs/debug/memtrack_int.h>
 #include <unistd.h>
-
-uct_glex_vc_t uct_glex_no_vc = {.state = UCT_GLEX_VC_WAIT_MPQ, .status = UCS_ERR_NOT_CONNECTED};
 
 /* Messages through SR before the VC requests a FIFO. Without mapped memory the VC requests a FIFO
  * at once: the peer must fetch each SR message that is longer than an MP, and over a network
@@ -157,37 +154,6 @@ int uct_glex_vc_has_credits(uct_glex_vc_t *vc)
     }
     return uct_glex_iface_has_channel(vc->iface, UCT_GLEX_CHANNEL_SR) &&
            (uct_glex_credit_avail(&vc->mp_tx) > 0);
-}
-
-void uct_glex_vc_schedule_pending(uct_glex_vc_t *vc)
-{
-    unsigned left = vc->num_blocked;
-    uct_glex_ep_t *ep;
-
-    if (left == 0) {
-        return;
-    }
-    ucs_list_for_each(ep, &vc->eps, list) { /* endpoints with pending requests come first */
-        if (ep->num_pending == 0) {
-            continue;
-        }
-        /* The arbiter is trying a request of the `dispatching` endpoint, and schedules the endpoint
-         * by the result */
-        if (&ep->arb_group != vc->iface->dispatching) {
-            ucs_arbiter_group_schedule(&vc->iface->arbiter, &ep->arb_group);
-        }
-        if (--left == 0) {
-            break;
-        }
-    }
-}
-
-void uct_glex_vc_resume(uct_glex_vc_t *vc)
-{
-    if (vc->num_blocked > 0) {
-        uct_glex_vc_schedule_pending(vc);
-        uct_glex_iface_recheck(vc->iface);
-    }
 }
 
 /* The NIC endpoint lives on with the memory domain. Without an END the peer would send to the NIC
@@ -401,3 +367,6 @@ void uct_glex_vc_watch(uct_glex_iface_t *iface, unsigned count)
         uct_glex_snap_take(iface, &iface->watch);
     }
 }
+
+const uct_glex_reports_t uct_glex_vc_reports = {
+    .failed = uct_glex_vc_fail, .dead = uct_glex_vc_dead, .unaware = uct_glex_lease_tell};
