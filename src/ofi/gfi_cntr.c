@@ -7,28 +7,6 @@ static struct gfi_cntr *gfi_cntr_of(struct fid_cntr *fid)
     return gfi_of(fid, struct gfi_cntr, fid);
 }
 
-static void gfi_cntr_wake(struct gfi_cntr *cntr)
-{
-    cntr->is_news = true;
-    if (cntr->sleeping) {
-        cntr->sleeping = false;
-        gfi_wait_signal(cntr->signal_fd);
-    }
-}
-
-void gfi_cntr_count(struct gfi_cntr *cntr, bool is_error)
-{
-    if (cntr == NULL) {
-        return;
-    }
-    if (is_error) {
-        cntr->errors++;
-    } else {
-        cntr->value++;
-    }
-    gfi_cntr_wake(cntr);
-}
-
 static uint64_t gfi_cntr_read(struct fid_cntr *fid)
 {
     struct gfi_cntr *cntr = gfi_cntr_of(fid);

@@ -10,48 +10,6 @@ static struct gfi_cq *gfi_cq_of(struct fid_cq *fid)
     return gfi_of(fid, struct gfi_cq, fid);
 }
 
-/* ---- writing ---- */
-
-int gfi_cq_grow(struct gfi_cq *cq)
-{
-    uint32_t size = 2 * (cq->mask + 1), count = cq->tail - cq->head, i;
-    struct gfi_cqe *ring = malloc(size * sizeof(*ring));
-
-    if (ring == NULL) {
-        GFI_WARN(FI_LOG_CQ, "no memory: a completion is lost\n");
-        return -FI_ENOMEM;
-    }
-    for (i = 0; i < count; i++) {
-        ring[i] = cq->ring[(cq->head + i) & cq->mask];
-    }
-    free(cq->ring);
-    cq->ring = ring;
-    cq->mask = size - 1;
-    cq->head = 0;
-    cq->tail = count;
-    return 0;
-}
-
-void gfi_cq_add_error(struct gfi_cq *cq, const struct fi_cq_err_entry *entry)
-{
-    struct fi_cq_err_entry *copy = malloc(sizeof(*copy));
-    struct gfi_cqe *cqe;
-
-    if (copy == NULL) {
-        GFI_WARN(FI_LOG_CQ, "no memory: an error completion is lost\n");
-        return;
-    }
-    *copy = *entry;
-    cqe = gfi_cq_add(cq);
-    if (cqe == NULL) {
-        free(copy);
-        return;
-    }
-    memset(cqe, 0, sizeof(*cqe));
-    cqe->source = FI_ADDR_NOTAVAIL;
-    cqe->error = copy;
-}
-
 /* ---- reading ---- */
 
 /* The formats are prefixes of one another, and of struct gfi_cqe */
@@ -283,23 +241,6 @@ static int gfi_cq_close(struct fid *fid)
     free(cq->ring);
     free(cq);
     return 0;
-}
-
-int gfi_wait_control(int command, void *arg, int wait_fd, enum fi_wait_obj wait_obj)
-{
-    switch (command) {
-    case FI_GETWAIT:
-        if (wait_obj != FI_WAIT_FD) {
-            return -FI_ENODATA;
-        }
-        *(int *)arg = wait_fd;
-        return 0;
-    case FI_GETWAITOBJ:
-        *(enum fi_wait_obj *)arg = wait_obj;
-        return 0;
-    default:
-        return -FI_ENOSYS;
-    }
 }
 
 static int gfi_cq_control(struct fid *fid, int command, void *arg)

@@ -256,12 +256,6 @@ static uint64_t gfi_ep_events(const struct gfi_ep *ep)
            (ep->cntrs[GFI_CNTR_REMOTE_WRITE] != NULL ? FI_REMOTE_WRITE : 0);
 }
 
-void gfi_ep_count_access(struct gfi_ep *ep, uint64_t access)
-{
-    gfi_cntr_count(
-        ep->cntrs[access == FI_REMOTE_READ ? GFI_CNTR_REMOTE_READ : GFI_CNTR_REMOTE_WRITE], false);
-}
-
 static int gfi_ep_enable(struct gfi_ep *ep)
 {
     bool sends = (ep->caps & (FI_SEND | FI_READ | FI_WRITE)) != 0;

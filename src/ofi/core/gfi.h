@@ -66,6 +66,7 @@
 #define GFI_WARN(subsystem, ...) FI_WARN(&gfi_provider, subsystem, __VA_ARGS__)
 #define GFI_INFO(subsystem, ...) FI_INFO(&gfi_provider, subsystem, __VA_ARGS__)
 
+/** Name and version. fi_prov_ini() adds the functions. */
 extern struct fi_provider gfi_provider;
 
 /** Values of FI_GLEX_*, read when the provider is loaded. fi_glex(7) describes them. */
@@ -78,6 +79,7 @@ struct gfi_params {
     int rendezvous_get;
 };
 extern struct gfi_params gfi_params;
+void gfi_params_read(void);
 
 struct gfi_peer;
 struct gfi_op;
@@ -275,7 +277,7 @@ struct gfi_ep {
     struct gfi_list free_recvs; /* of gfi_recv */
 };
 
-/* ---- progress and lock (gfi_domain.c) ---- */
+/* ---- lock ---- */
 
 static inline void gfi_lock(struct gfi_domain *domain)
 {
@@ -311,6 +313,8 @@ static inline bool gfi_ref_is_held(const unsigned *refs)
     return __atomic_load_n(refs, __ATOMIC_RELAXED) > 0;
 }
 
+/* ---- progress (gfi_domain.c) ---- */
+
 /** Locked: the rarer work of gfi_progress(), besides polling the NIC. */
 void gfi_progress_due(struct gfi_domain *domain);
 
@@ -329,13 +333,19 @@ static inline void gfi_progress(struct gfi_domain *domain)
  */
 bool gfi_may_sleep(struct gfi_domain *domain);
 
+int gfi_domain_open(struct fid_fabric *fid, struct fi_info *info, struct fid_domain **domain,
+                    void *context);
+int gfi_domain_bind(struct fid *fid, struct fid *bfid, uint64_t flags);
+int gfi_fabric_open(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *context);
+
+/* ---- sleep (gfi_wait.c) ---- */
+
 /** Milliseconds of a clock that only goes forward. */
 uint64_t gfi_now_ms(void);
 
 /**
- * Descriptors for sleepers: `signal_fd` is an eventfd, `wait_fd` an epoll set of it, of the
- * domain's
- * `rouse_fd` and of the NIC.
+ * Descriptors for sleepers: `signal_fd` is an eventfd, `wait_fd` an epoll set of `signal_fd`, of
+ * the domain's `rouse_fd` and of the NIC.
  *
  * @return 0, or a negative FI_ error with a line in the log.
  */
@@ -347,10 +357,8 @@ void gfi_wait_clear(int signal_fd);
 /** Sleep on a descriptor. `until`: in gfi_now_ms(), or negative for ever. @return false: too late */
 bool gfi_wait_sleep(int wait_fd, int64_t until);
 
-int gfi_domain_open(struct fid_fabric *fid, struct fi_info *info, struct fid_domain **domain,
-                    void *context);
-int gfi_domain_bind(struct fid *fid, struct fid *bfid, uint64_t flags);
-int gfi_fabric_open(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *context);
+/** fi_control() of any object with a wait object. */
+int gfi_wait_control(int command, void *arg, int wait_fd, enum fi_wait_obj wait_obj);
 
 /* ---- functions for unsupported calls (gfi_none.c) ---- */
 
@@ -399,14 +407,7 @@ static inline struct gfi_av_entry *gfi_av_entry(const struct gfi_av *av, fi_addr
     return entry != NULL && entry->peer != NULL ? entry : NULL;
 }
 
-/* ---- completion queues (gfi_cq.c) and counters (gfi_cntr.c) ---- */
-
-int gfi_cq_open(struct fid_domain *fid, struct fi_cq_attr *attr, struct fid_cq **cq, void *context);
-
-int gfi_cq_trywait(struct gfi_cq *cq);
-
-/** fi_control() of any object with a wait object. */
-int gfi_wait_control(int command, void *arg, int wait_fd, enum fi_wait_obj wait_obj);
+/* ---- completions and counts (gfi_complete.c) ---- */
 
 /** Locked, slow: make the ring larger. @return 0, or -FI_ENOMEM */
 int gfi_cq_grow(struct gfi_cq *cq);
@@ -438,15 +439,27 @@ static inline struct gfi_cqe *gfi_cq_add(struct gfi_cq *cq)
 /** Locked: an error completion. `entry` is copied. */
 void gfi_cq_add_error(struct gfi_cq *cq, const struct fi_cq_err_entry *entry);
 
+/** Locked: count an operation, or an error, and wake waiting threads. `cntr` may be NULL. */
+void gfi_cntr_count(struct gfi_cntr *cntr, bool is_error);
+
+/** Locked: wake threads that wait for the counter. */
+void gfi_cntr_wake(struct gfi_cntr *cntr);
+
+/** Locked: count an access of a peer, FI_REMOTE_READ or FI_REMOTE_WRITE. */
+void gfi_ep_count_access(struct gfi_ep *ep, uint64_t access);
+
+/* ---- completion queues (gfi_cq.c) and counters (gfi_cntr.c) ---- */
+
+int gfi_cq_open(struct fid_domain *fid, struct fi_cq_attr *attr, struct fid_cq **cq, void *context);
+
+int gfi_cq_trywait(struct gfi_cq *cq);
+
 int gfi_cntr_open(struct fid_domain *fid, struct fi_cntr_attr *attr, struct fid_cntr **cntr,
                   void *context);
 
 int gfi_cntr_trywait(struct gfi_cntr *cntr);
 
-/** Locked: count an operation, or an error, and wake waiting threads. `cntr` may be NULL. */
-void gfi_cntr_count(struct gfi_cntr *cntr, bool is_error);
-
-/* ---- event queues and poll sets (gfi_eq.c) ---- */
+/* ---- event queues (gfi_eq.c) and poll sets (gfi_poll.c) ---- */
 
 int gfi_eq_open(struct fid_fabric *fid, struct fi_eq_attr *attr, struct fid_eq **eq, void *context);
 int gfi_poll_open(struct fid_domain *fid, struct fi_poll_attr *attr, struct fid_poll **poll);
@@ -477,9 +490,6 @@ void gfi_mr_count(struct gfi_mr *mr, uint64_t access);
 /* ---- endpoints (gfi_ep.c, gfi_msg.c, gfi_tagged.c, gfi_rma.c, gfi_atomic.c) ---- */
 
 int gfi_ep_open(struct fid_domain *fid, struct fi_info *info, struct fid_ep **ep, void *context);
-
-/** Locked: count an access of a peer, FI_REMOTE_READ or FI_REMOTE_WRITE. */
-void gfi_ep_count_access(struct gfi_ep *ep, uint64_t access);
 
 int gfi_query_atomic(struct fid_domain *fid, enum fi_datatype datatype, enum fi_op op,
                      struct fi_atomic_attr *attr, uint64_t flags);

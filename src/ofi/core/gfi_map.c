@@ -2,7 +2,7 @@
  * Maps of 64-bit numbers: open addressing, with a mark for deleted entries. POSIX's hsearch has one
  * table per process and strings for keys, tsearch allocates memory for each entry.
  */
-#include "core/gfi.h"
+#include "gfi.h"
 
 #include <stdlib.h>
 

@@ -1,4 +1,4 @@
-#include "core/gfi.h"
+#include "gfi.h"
 
 int gfi_no_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 {

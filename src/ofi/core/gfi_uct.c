@@ -1,4 +1,4 @@
-#include "core/gfi.h"
+#include "gfi.h"
 
 #include <dlfcn.h>
 #include <limits.h>
