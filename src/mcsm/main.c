@@ -107,7 +107,11 @@ static int start(struct mcsm_daemon *daemon)
         return -ENOMEM;
     }
     mcsm_health_attach(daemon->health, daemon->sm);
-    daemon->sa = mcsm_sa_new(daemon->sm, daemon->reports);
+    daemon->standbys = mcsm_standbys_new(daemon->sm, daemon->reports);
+    if (daemon->standbys == NULL) {
+        return -ENOMEM;
+    }
+    daemon->sa = mcsm_sa_new(daemon->sm, daemon->reports, daemon->standbys);
     return daemon->sa ? 0 : -ENOMEM;
 }
 
@@ -115,8 +119,10 @@ static int start(struct mcsm_daemon *daemon)
 static void stop(struct mcsm_daemon *daemon)
 {
     mcsm_sa_free(daemon->sa);
+    mcsm_standbys_free(daemon->standbys);
     mcsm_sm_free(daemon->sm);
     daemon->sa = NULL;
+    daemon->standbys = NULL;
     daemon->sm = NULL;
     mcsm_mads_reset(daemon->smps);
     mcsm_mads_reset(daemon->reports);
@@ -218,7 +224,7 @@ static void dispatch(struct mcsm_daemon *daemon, const struct mcsm_packet *packe
         return;
     }
     if (state) {
-        mcsm_sa_state_receive(daemon->sa, &packet->from, packet->mad);
+        mcsm_standbys_receive(daemon->standbys, &packet->from, packet->mad);
     } else if (sa) {
         mcsm_sa_receive(daemon->sa, &packet->from, packet->mad, packet->length);
     } else {

@@ -7,7 +7,7 @@
 
 extern "C" {
 #include "model.h"
-#include "sa/inside.h"
+#include "sa/part.h"
 }
 
 /* Two switches and four hosts; managers run on hosts 2 and 3. */
@@ -68,7 +68,7 @@ class Failover : public testing::Test
         b = start(3, 3);
         ASSERT_EQ(MCSM_SM_STANDBY_STATE, state(b));
         greet();
-        ASSERT_EQ(1u, mcsm_sa_stats(a->sa)->standbys);
+        ASSERT_EQ(1u, mcsm_standbys_live(a->standbys));
     }
     /* Requests that the master sent to the standby time out. */
     void time_out()
@@ -291,7 +291,7 @@ TEST_F(Failover, StandbyThatMissedSomethingAsksAgain)
     EXPECT_FALSE(a->confirmed[2]) << "the answer waits for the standby";
     time_out();
     EXPECT_TRUE(a->confirmed[2]) << "the standby was dropped";
-    EXPECT_EQ(0u, mcsm_sa_stats(a->sa)->standbys);
+    EXPECT_EQ(0u, mcsm_standbys_live(a->standbys));
     b->deaf = false;
     b->sm->election.master_alive = mcsm_now() + 6000; /* it heard SMInfo, and no record */
     kill_master();
@@ -305,10 +305,10 @@ TEST_F(Failover, DroppedStandbyReturns)
     b->deaf = true;
     join(a, 4, 2, 2);
     time_out();
-    EXPECT_EQ(0u, mcsm_sa_stats(a->sa)->standbys);
+    EXPECT_EQ(0u, mcsm_standbys_live(a->standbys));
     b->deaf = false;
     greet();
-    EXPECT_EQ(1u, mcsm_sa_stats(a->sa)->standbys);
+    EXPECT_EQ(1u, mcsm_standbys_live(a->standbys));
     kill_master();
     EXPECT_TRUE(is_member(b, 4, 2));
     EXPECT_EQ(0, asked_again());
@@ -364,5 +364,5 @@ TEST_F(Failover, HandoverKeepsRegistrations)
     ASSERT_EQ(MCSM_SM_STANDBY_STATE, state(a));
     EXPECT_TRUE(is_member(b, 4, 1));
     EXPECT_EQ(0, asked_again());
-    EXPECT_EQ(0u, mcsm_sa_stats(a->sa)->standbys);
+    EXPECT_EQ(0u, mcsm_standbys_live(a->standbys));
 }

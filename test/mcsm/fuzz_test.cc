@@ -12,7 +12,7 @@
 
 extern "C" {
 #include "model.h"
-#include "sa/inside.h"
+#include "sa/part.h"
 }
 
 class Fuzz : public testing::Test

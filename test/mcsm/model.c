@@ -481,7 +481,8 @@ struct model_manager *model_manager_new(struct model *model, int host, const cha
     manager->smps = mcsm_mads_new(64, 100, 4, send_packet, manager);
     manager->reports = mcsm_mads_new(16, 100, 0, send_packet, manager);
     manager->sm = mcsm_sm_new(manager->config, manager->smps, model->nodes[host].guid + 1, &events);
-    manager->sa = mcsm_sa_new(manager->sm, manager->reports);
+    manager->standbys = mcsm_standbys_new(manager->sm, manager->reports);
+    manager->sa = mcsm_sa_new(manager->sm, manager->reports, manager->standbys);
     manager->polls = mcsm_mads_new(64, 100, 1, send_packet, manager);
     manager->health = mcsm_health_new(manager->polls);
     mcsm_health_attach(manager->health, manager->sm);
@@ -495,6 +496,7 @@ void model_manager_free(struct model_manager *manager)
     }
     manager->model->managers[manager->host] = NULL;
     mcsm_sa_free(manager->sa);
+    mcsm_standbys_free(manager->standbys);
     mcsm_sm_free(manager->sm);
     mcsm_mads_free(manager->smps);
     mcsm_mads_free(manager->reports);
@@ -525,7 +527,7 @@ static void deliver(struct model_manager *manager, const struct mcsm_addr *from,
         return;
     }
     if (state) {
-        mcsm_sa_state_receive(manager->sa, from, mad);
+        mcsm_standbys_receive(manager->standbys, from, mad);
     } else if (sa) {
         mcsm_sa_receive(manager->sa, from, mad, MCSM_MAD_SIZE);
     } else {

@@ -70,6 +70,7 @@ struct model_manager {
     struct mcsm_health *health;
     uint64_t later; /* milliseconds that the clock of health is ahead */
     struct mcsm_sm *sm;
+    struct mcsm_standbys *standbys;
     struct mcsm_sa *sa;
     struct model_packet *inbox, **inbox_end;
     uint8_t *answer; /* the last packet of class SA that it sent */

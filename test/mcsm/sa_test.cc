@@ -6,7 +6,7 @@
 
 extern "C" {
 #include "model.h"
-#include "sa/inside.h"
+#include "sa/part.h"
 }
 
 class Sa : public testing::Test

@@ -7,7 +7,8 @@
 
 extern "C" {
 #include "model.h"
-#include "sa/inside.h"
+#include "sa/part.h"
+#include "sa/rate.h"
 }
 
 /* A switch with ten hosts; the tests change links before they start the manager. */

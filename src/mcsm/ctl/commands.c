@@ -7,7 +7,7 @@
 #include "console.h"
 #include "links.h"
 #include "metrics.h"
-#include "sa/inside.h"
+#include "sa/path.h"
 
 #include <errno.h>
 #include <time.h>
@@ -85,7 +85,7 @@ static void status(struct mcsm_daemon *daemon, const char *const *arguments, FIL
     mcsm_add_number(json, "sa_requests", sa->requests);
     mcsm_add_number(json, "groups", sa->groups);
     mcsm_add_number(json, "members", sa->members);
-    mcsm_add_number(json, "standbys", sa->standbys);
+    mcsm_add_number(json, "standbys", mcsm_standbys_live(daemon->standbys));
     mcsm_add_number(json, "uptime", time(NULL) - daemon->started);
     mcsm_send_json(out, json);
 }

@@ -11,10 +11,11 @@ struct mcsm_daemon {
     struct mcsm_config *config;
     struct mcsm_umad *umad;
     struct mcsm_mads *smps;    /* requests of the manager */
-    struct mcsm_mads *reports; /* requests of the administration: Reports to subscribers */
+    struct mcsm_mads *reports; /* requests to subscribers and to standby managers */
     struct mcsm_mads *polls;   /* requests for the counters of ports */
     struct mcsm_health *health;
     struct mcsm_sm *sm;
+    struct mcsm_standbys *standbys;
     struct mcsm_sa *sa;
     struct mcsm_ctl *ctl;
     int epoll;

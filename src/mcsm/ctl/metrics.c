@@ -140,7 +140,8 @@ void mcsm_metrics(const struct mcsm_daemon *daemon, FILE *out)
     GAUGE("multicast_members", "Members of multicast groups.", sa->members);
     GAUGE("services", "Service records.", sa->services);
     GAUGE("subscriptions", "Subscriptions to notices.", sa->subscriptions);
-    GAUGE("standbys", "Standby managers that have all registrations.", sa->standbys);
+    GAUGE("standbys", "Standby managers that have all registrations.",
+          mcsm_standbys_live(daemon->standbys));
     GAUGE("held_links", "Links that health has taken out of routing.",
           mcsm_health_held(daemon->health));
     COUNTER("counter_polls", "Polls of the counters of all ports.",

@@ -1,7 +1,5 @@
 /* Records about the fabric, as infiniband-diags list them. Only records of this cluster. */
-#include "inside.h"
-
-#include <stdlib.h>
+#include "part.h"
 
 #define MATCHES(query, record, table)                                                              \
     mcsm_matches(query, record, table, sizeof(table) / sizeof(*(table)))
@@ -230,11 +228,15 @@ static void add_vlarb(struct mcsm_query *query, const struct mcsm_port *port)
     }
 }
 
-static void add_managers(struct mcsm_query *query)
+static void serve_managers(struct mcsm_query *query)
 {
     const struct mcsm_sm *sm = query->sa->sm;
     uint8_t record[28] = {0}, info[64];
 
+    if (query->method != MCSM_GET && query->method != MCSM_GET_TABLE) {
+        query->status = MCSM_SA_BAD_METHOD_ATTR;
+        return;
+    }
     mcsm_election_info(&sm->election, info);
     mcsm_put64(info, MCSM_SMI_KEY, 0);
     mcsm_put16(record, 0, sm->fabric->own_port ? sm->fabric->own_port->lid : 0);
@@ -254,34 +256,17 @@ static void add_managers(struct mcsm_query *query)
     }
 }
 
-void mcsm_sa_fabric(struct mcsm_query *query)
-{
-    static const struct {
-        uint16_t attr;
-        void (*add)(struct mcsm_query *, const struct mcsm_port *);
-    } adders[] = {{MCSM_SA_NODE, add_node},       {MCSM_SA_PORT, add_port},
-                  {MCSM_SA_SWITCH, add_switch},   {MCSM_SA_LFT, add_lft},
-                  {MCSM_SA_MFT, add_mft},         {MCSM_SA_LINK, add_link},
-                  {MCSM_SA_GUID_INFO, add_guids}, {MCSM_SA_PKEY, add_pkeys},
-                  {MCSM_SA_SL2VL, add_sl2vl},     {MCSM_SA_VLARB, add_vlarb}};
-    struct mcsm_node *node, *next;
+static const struct mcsm_sa_record records[] = {{MCSM_SA_NODE, 108, .add = add_node},
+                                                {MCSM_SA_PORT, 68, .add = add_port},
+                                                {MCSM_SA_SWITCH, 24, .add = add_switch},
+                                                {MCSM_SA_LFT, 72, .add = add_lft},
+                                                {MCSM_SA_MFT, 72, .add = add_mft},
+                                                {MCSM_SA_LINK, 8, .add = add_link},
+                                                {MCSM_SA_GUID_INFO, 72, .add = add_guids},
+                                                {MCSM_SA_PKEY, 72, .add = add_pkeys},
+                                                {MCSM_SA_SL2VL, 16, .add = add_sl2vl},
+                                                {MCSM_SA_VLARB, 72, .add = add_vlarb},
+                                                {MCSM_SA_SM_INFO, 28, .serve = serve_managers}};
 
-    if (query->method != MCSM_GET && query->method != MCSM_GET_TABLE) {
-        query->status = MCSM_SA_BAD_METHOD_ATTR;
-        return;
-    }
-    if (query->attr == MCSM_SA_SM_INFO) {
-        add_managers(query);
-        return;
-    }
-    for (size_t i = 0; i < sizeof(adders) / sizeof(*adders); i++) {
-        if (adders[i].attr != query->attr) {
-            continue;
-        }
-        HASH_ITER(hh, query->sa->sm->fabric->nodes, node, next) {
-            for (int p = 0; p <= node->nports && query->status == 0; p++) {
-                adders[i].add(query, &node->ports[p]);
-            }
-        }
-    }
-}
+const struct mcsm_sa_part mcsm_sa_fabric = {.records = records,
+                                            .record_count = sizeof(records) / sizeof(*records)};

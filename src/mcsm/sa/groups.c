@@ -1,5 +1,7 @@
 /* Multicast groups: MCMemberRecord. */
-#include "standby.h"
+#include "part.h"
+#include "path.h"
+#include "rate.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -86,7 +88,7 @@ static void send_group(struct mcsm_sa *sa, struct mcsm_standby *to, const struct
     uint8_t payload[MCSM_STATE_PAYLOAD] = {0};
 
     memcpy(payload, group->record, MC_SIZE);
-    mcsm_standbys_send(sa, to, MCSM_STATE_GROUP, gone, payload);
+    mcsm_standbys_send(sa->standbys, to, MCSM_STATE_GROUP, gone, payload);
 }
 
 static void send_member(struct mcsm_sa *sa, struct mcsm_standby *to, const struct mcsm_group *group,
@@ -99,7 +101,7 @@ static void send_member(struct mcsm_sa *sa, struct mcsm_standby *to, const struc
     memcpy(payload + 24, member->gid, 16);
     payload[40] = member->state;
     payload[41] = member->proxy;
-    mcsm_standbys_send(sa, to, MCSM_STATE_MEMBER, gone, payload);
+    mcsm_standbys_send(sa->standbys, to, MCSM_STATE_MEMBER, gone, payload);
 }
 
 static void remove_group(struct mcsm_sa *sa, struct mcsm_group *group)
@@ -123,7 +125,7 @@ static void remove_group(struct mcsm_sa *sa, struct mcsm_group *group)
     sa->stats.groups = HASH_COUNT(sa->groups);
 }
 
-void mcsm_groups_free(struct mcsm_sa *sa)
+static void end(struct mcsm_sa *sa)
 {
     struct mcsm_group *group, *next;
 
@@ -165,7 +167,7 @@ static void add_permanent(struct mcsm_sa *sa)
     }
 }
 
-int mcsm_groups_start(struct mcsm_sa *sa)
+static int start(struct mcsm_sa *sa)
 {
     sa->by_mlid = calloc(sa->sm->config->mlids, sizeof(*sa->by_mlid));
     if (sa->by_mlid == NULL) {
@@ -175,8 +177,10 @@ int mcsm_groups_start(struct mcsm_sa *sa)
     return 0;
 }
 
-void mcsm_groups_clear(struct mcsm_sa *sa)
+/* Forgets all groups but the permanent groups of partitions. */
+static void clear(void *arg)
 {
+    struct mcsm_sa *sa = arg;
     struct mcsm_group *group, *next;
 
     HASH_ITER(hh, sa->groups, group, next) {
@@ -460,7 +464,7 @@ static void end_member(struct mcsm_sa *sa, struct mcsm_group *group, struct mcsm
     mcsm_sm_multicast(sa->sm);
 }
 
-void mcsm_groups_drop(struct mcsm_sa *sa, uint64_t port_guid)
+static void drop(struct mcsm_sa *sa, uint64_t port_guid)
 {
     struct mcsm_group *group, *next;
 
@@ -474,7 +478,7 @@ void mcsm_groups_drop(struct mcsm_sa *sa, uint64_t port_guid)
     }
 }
 
-void mcsm_groups_prune(struct mcsm_sa *sa)
+static void prune(struct mcsm_sa *sa)
 {
     struct mcsm_group *group, *next;
 
@@ -494,8 +498,10 @@ void mcsm_groups_prune(struct mcsm_sa *sa)
 
 /* ---- records of standby managers ---- */
 
-void mcsm_groups_send(struct mcsm_sa *sa, struct mcsm_standby *to)
+static void send_all(void *arg, struct mcsm_standby *to)
 {
+    struct mcsm_sa *sa = arg;
+
     for (const struct mcsm_group *group = sa->groups; group != NULL; group = group->hh.next) {
         send_group(sa, to, group, false);
         for (const struct mcsm_member *member = group->members; member != NULL;
@@ -505,8 +511,9 @@ void mcsm_groups_send(struct mcsm_sa *sa, struct mcsm_standby *to)
     }
 }
 
-void mcsm_group_take(struct mcsm_sa *sa, bool gone, const uint8_t *payload)
+static void take_group(void *arg, bool gone, const uint8_t *payload)
 {
+    struct mcsm_sa *sa = arg;
     struct mcsm_group *group = find(sa, payload);
 
     if (gone && group != NULL && !group->permanent) {
@@ -516,8 +523,9 @@ void mcsm_group_take(struct mcsm_sa *sa, bool gone, const uint8_t *payload)
     }
 }
 
-void mcsm_member_take(struct mcsm_sa *sa, bool gone, const uint8_t *payload)
+static void take_member(void *arg, bool gone, const uint8_t *payload)
 {
+    struct mcsm_sa *sa = arg;
     struct mcsm_group *group = find(sa, payload);
     struct mcsm_member **at = group != NULL ? find_member(group, mcsm_get64(payload, 16)) : NULL;
     struct mcsm_member *member = at != NULL ? *at : NULL;
@@ -565,7 +573,7 @@ static void list(struct mcsm_query *query)
     }
 }
 
-void mcsm_sa_mc_member(struct mcsm_query *query)
+static void serve(struct mcsm_query *query)
 {
     switch (query->method) {
     case MCSM_SET:
@@ -578,3 +586,16 @@ void mcsm_sa_mc_member(struct mcsm_query *query)
         list(query);
     }
 }
+
+static const struct mcsm_sa_record records[] = {{MCSM_SA_MC_MEMBER, MC_SIZE, .serve = serve}};
+static const struct mcsm_state_ops states[] = {{MCSM_STATE_GROUP, send_all, take_group, clear},
+                                               {MCSM_STATE_MEMBER, NULL, take_member, NULL}};
+
+const struct mcsm_sa_part mcsm_sa_groups = {.records = records,
+                                            .record_count = 1,
+                                            .states = states,
+                                            .state_count = 2,
+                                            .start = start,
+                                            .end = end,
+                                            .drop = drop,
+                                            .prune = prune};

@@ -1,5 +1,5 @@
 /* InformInfo: subscriptions to traps; and Reports to the subscribers. */
-#include "standby.h"
+#include "part.h"
 
 #include <stdlib.h>
 
@@ -35,7 +35,7 @@ static void send_record(struct mcsm_sa *sa, struct mcsm_standby *to,
     mcsm_put32(payload, 46, subscription->to.qpn);
     mcsm_put32(payload, 50, subscription->to.qkey);
     payload[54] = subscription->to.sl;
-    mcsm_standbys_send(sa, to, MCSM_STATE_SUBSCRIPTION, gone, payload);
+    mcsm_standbys_send(sa->standbys, to, MCSM_STATE_SUBSCRIPTION, gone, payload);
 }
 
 /* Ends the subscription that *at points to. */
@@ -80,7 +80,7 @@ static void subscribe(struct mcsm_query *query, struct mcsm_subscription **at)
     send_record(query->sa, NULL, subscription, false);
 }
 
-void mcsm_sa_inform(struct mcsm_query *query)
+static void serve(struct mcsm_query *query)
 {
     struct mcsm_subscription **at = &query->sa->subscriptions, *found;
 
@@ -119,12 +119,12 @@ void mcsm_sa_inform(struct mcsm_query *query)
     }
 }
 
-void mcsm_subscriptions_drop(struct mcsm_sa *sa, uint64_t port_guid)
+static void drop(struct mcsm_sa *sa, uint64_t port_guid)
 {
     struct mcsm_subscription **at = &sa->subscriptions;
 
     while (*at != NULL) {
-        if (port_guid == 0 || (*at)->owner == port_guid) {
+        if ((*at)->owner == port_guid) {
             forget(sa, at);
         } else {
             at = &(*at)->next;
@@ -132,7 +132,7 @@ void mcsm_subscriptions_drop(struct mcsm_sa *sa, uint64_t port_guid)
     }
 }
 
-void mcsm_subscriptions_prune(struct mcsm_sa *sa)
+static void prune(struct mcsm_sa *sa)
 {
     struct mcsm_subscription **at = &sa->subscriptions;
 
@@ -147,8 +147,10 @@ void mcsm_subscriptions_prune(struct mcsm_sa *sa)
 
 /* ---- records of standby managers ---- */
 
-void mcsm_subscriptions_send(struct mcsm_sa *sa, struct mcsm_standby *to)
+static void send_all(void *arg, struct mcsm_standby *to)
 {
+    struct mcsm_sa *sa = arg;
+
     for (const struct mcsm_subscription *subscription = sa->subscriptions; subscription != NULL;
          subscription = subscription->next) {
         send_record(sa, to, subscription, false);
@@ -156,8 +158,9 @@ void mcsm_subscriptions_send(struct mcsm_sa *sa, struct mcsm_standby *to)
 }
 
 /* The request and the owner name a subscription. */
-void mcsm_subscription_take(struct mcsm_sa *sa, bool gone, const uint8_t *payload)
+static void take(void *arg, bool gone, const uint8_t *payload)
 {
+    struct mcsm_sa *sa = arg;
     struct mcsm_subscription **at = &sa->subscriptions, *subscription;
 
     while (*at != NULL && (memcmp((*at)->record, payload, II_SIZE) != 0 ||
@@ -185,9 +188,16 @@ void mcsm_subscription_take(struct mcsm_sa *sa, bool gone, const uint8_t *payloa
     }
 }
 
-void mcsm_subscriptions_free(struct mcsm_sa *sa)
+static void end(struct mcsm_sa *sa)
 {
-    mcsm_subscriptions_drop(sa, 0);
+    while (sa->subscriptions != NULL) {
+        forget(sa, &sa->subscriptions);
+    }
+}
+
+static void clear(void *arg)
+{
+    end(arg);
 }
 
 /* ---- Reports ---- */
@@ -272,3 +282,15 @@ void mcsm_sa_gid_notice(struct mcsm_sa *sa, unsigned trap, const uint8_t gid[16]
     mcsm_put64(notice, NOTICE_ISSUER_GID + 8, sa->sm->own_guid);
     report(sa, notice);
 }
+
+static const struct mcsm_sa_record records[] = {{MCSM_SA_INFORM_INFO, II_SIZE, .serve = serve},
+                                                {MCSM_SA_INFORM, 60, .serve = serve}};
+static const struct mcsm_state_ops states[] = {{MCSM_STATE_SUBSCRIPTION, send_all, take, clear}};
+
+const struct mcsm_sa_part mcsm_sa_subscriptions = {.records = records,
+                                                   .record_count = 2,
+                                                   .states = states,
+                                                   .state_count = 1,
+                                                   .end = end,
+                                                   .drop = drop,
+                                                   .prune = prune};

@@ -1,5 +1,8 @@
 /* PathRecord: the way from one end port to another, also to one of another cluster. */
-#include "inside.h"
+#include "path.h"
+
+#include "part.h"
+#include "rate.h"
 
 enum {
     PR_DGID = 8,
@@ -408,7 +411,7 @@ static void add_paths_from(struct mcsm_query *query, const struct end *from)
     }
 }
 
-void mcsm_sa_path(struct mcsm_query *query)
+static void serve(struct mcsm_query *query)
 {
     bool from_given, to_given;
     struct end from = {0}, to = {0};
@@ -438,3 +441,7 @@ void mcsm_sa_path(struct mcsm_query *query)
         query->status = MCSM_SA_FEW_COMPONENTS;
     }
 }
+
+static const struct mcsm_sa_record records[] = {{MCSM_SA_PATH, PR_SIZE, .serve = serve}};
+
+const struct mcsm_sa_part mcsm_sa_paths = {.records = records, .record_count = 1};

@@ -1,38 +1,26 @@
 /* Requests come in, answers go out. */
-#include "standby.h"
+#include "sa.h"
 
-#include <errno.h>
+#include "part.h"
+
 #include <stdlib.h>
 
-static const struct {
-    uint16_t attr;
-    uint16_t size;
-    void (*serve)(struct mcsm_query *);
-} attributes[] = {
-    {MCSM_SA_NODE, 108, mcsm_sa_fabric},        {MCSM_SA_PORT, 68, mcsm_sa_fabric},
-    {MCSM_SA_SWITCH, 24, mcsm_sa_fabric},       {MCSM_SA_LFT, 72, mcsm_sa_fabric},
-    {MCSM_SA_MFT, 72, mcsm_sa_fabric},          {MCSM_SA_LINK, 8, mcsm_sa_fabric},
-    {MCSM_SA_SM_INFO, 28, mcsm_sa_fabric},      {MCSM_SA_GUID_INFO, 72, mcsm_sa_fabric},
-    {MCSM_SA_PKEY, 72, mcsm_sa_fabric},         {MCSM_SA_PATH, 64, mcsm_sa_path},
-    {MCSM_SA_MC_MEMBER, 52, mcsm_sa_mc_member}, {MCSM_SA_SERVICE, 176, mcsm_sa_service},
-    {MCSM_SA_INFORM_INFO, 36, mcsm_sa_inform},  {MCSM_SA_INFORM, 60, mcsm_sa_inform},
-    {MCSM_SA_SL2VL, 16, mcsm_sa_fabric},        {MCSM_SA_VLARB, 72, mcsm_sa_fabric},
-};
+static const struct mcsm_sa_part *const parts[] = {&mcsm_sa_fabric, &mcsm_sa_paths, &mcsm_sa_groups,
+                                                   &mcsm_sa_services, &mcsm_sa_subscriptions};
 
-static const struct mcsm_state_ops state_ops[MCSM_STATE_KINDS] = {
-    [MCSM_STATE_GROUP] = {mcsm_groups_send, mcsm_group_take}, /* and their members */
-    [MCSM_STATE_MEMBER] = {NULL, mcsm_member_take},
-    [MCSM_STATE_SERVICE] = {mcsm_services_send, mcsm_service_take},
-    [MCSM_STATE_SUBSCRIPTION] = {mcsm_subscriptions_send, mcsm_subscription_take}};
+enum { PARTS = sizeof(parts) / sizeof(*parts) };
 
-static void clear(struct mcsm_sa *sa)
+static int start_part(struct mcsm_sa *sa, struct mcsm_standbys *standbys,
+                      const struct mcsm_sa_part *part)
 {
-    mcsm_groups_clear(sa);
-    mcsm_services_free(sa);
-    mcsm_subscriptions_free(sa);
+    for (size_t i = 0; i < part->state_count; i++) {
+        mcsm_standbys_offer(standbys, &part->states[i], sa);
+    }
+    return part->start != NULL ? part->start(sa) : 0;
 }
 
-struct mcsm_sa *mcsm_sa_new(struct mcsm_sm *sm, struct mcsm_mads *reports)
+struct mcsm_sa *mcsm_sa_new(struct mcsm_sm *sm, struct mcsm_mads *reports,
+                            struct mcsm_standbys *standbys)
 {
     struct mcsm_sa *sa = calloc(1, sizeof(*sa));
 
@@ -41,10 +29,13 @@ struct mcsm_sa *mcsm_sa_new(struct mcsm_sm *sm, struct mcsm_mads *reports)
     }
     sa->sm = sm;
     sa->reports = reports;
-    if (mcsm_groups_start(sa) < 0 || (sa->standbys = mcsm_standbys_new(state_ops, clear)) == NULL) {
-        mcsm_sa_free(sa);
-        return NULL;
+    for (int i = 0; i < PARTS; i++) {
+        if (start_part(sa, standbys, parts[i]) < 0) {
+            mcsm_sa_free(sa);
+            return NULL;
+        }
     }
+    sa->standbys = standbys;
     return sa;
 }
 
@@ -53,108 +44,13 @@ void mcsm_sa_free(struct mcsm_sa *sa)
     if (sa == NULL) {
         return;
     }
-    mcsm_standbys_free(sa->standbys);
-    sa->standbys = NULL;
-    mcsm_groups_free(sa);
-    mcsm_services_free(sa);
-    mcsm_subscriptions_free(sa);
+    sa->standbys = NULL; /* standbys keep the registrations */
+    for (int i = 0; i < PARTS; i++) {
+        if (parts[i]->end != NULL) {
+            parts[i]->end(sa);
+        }
+    }
     free(sa);
-}
-
-/* A number by which codes of a scale are compared; 0: there is no such code. */
-static unsigned order_of(enum mcsm_scale scale, uint8_t code)
-{
-    switch (scale) {
-    case MCSM_SCALE_RATE:
-        return mcsm_rate_speed(code);
-    case MCSM_SCALE_MTU:
-        return code <= 5 ? code : 0;
-    default:
-        return code + 1u;
-    }
-}
-
-bool mcsm_select(enum mcsm_scale scale, uint8_t asked, uint8_t best, uint8_t *chosen_p)
-{
-    uint8_t wanted = asked & 0x3f;
-
-    *chosen_p = best;
-    if (asked >> 6 == 3) {
-        return true;
-    }
-    if (order_of(scale, wanted) == 0) {
-        return false;
-    }
-    switch (asked >> 6) {
-    case 0:
-        return order_of(scale, best) > order_of(scale, wanted);
-    case 1:
-        if (order_of(scale, best) < order_of(scale, wanted)) {
-            return true;
-        }
-        if (scale == MCSM_SCALE_LIFE && wanted == 0) {
-            return false;
-        }
-        *chosen_p = scale == MCSM_SCALE_RATE ? mcsm_rate_below(wanted) : wanted - 1;
-        return order_of(scale, *chosen_p) > 0;
-    default:
-        *chosen_p = wanted;
-        return order_of(scale, best) >= order_of(scale, wanted);
-    }
-}
-
-static bool bit(const uint8_t *data, unsigned index)
-{
-    return data[index / 8] >> (7 - index % 8) & 1;
-}
-
-bool mcsm_matches(const struct mcsm_query *query, const uint8_t *record,
-                  const struct mcsm_component *components, size_t count)
-{
-    if (count < 64 && query->mask >> count != 0) {
-        return false; /* a component that no record of this kind has */
-    }
-    for (size_t i = 0; i < count; i++) {
-        if (!mcsm_asks(query, i)) {
-            continue;
-        }
-        for (unsigned k = 0; k < components[i].length; k++) {
-            unsigned at = components[i].from + k;
-
-            if (bit(query->data, at) != bit(record, at)) {
-                return false;
-            }
-        }
-    }
-    return true;
-}
-
-static size_t step(const struct mcsm_query *query)
-{
-    return (query->record_size + 7) / 8 * 8;
-}
-
-bool mcsm_answer_add(struct mcsm_query *query, const uint8_t *record)
-{
-    if (query->count == query->room) {
-        size_t room = query->room ? query->room * 2 : 16;
-        uint8_t *more;
-
-        if (room > 2 * MCSM_MAX_RECORDS) {
-            query->status = MCSM_SA_NO_RESOURCES;
-            return false;
-        }
-        more = realloc(query->out, room * step(query));
-        if (more == NULL) {
-            query->status = MCSM_SA_NO_RESOURCES;
-            return false;
-        }
-        query->out = more;
-        query->room = room;
-    }
-    memset(query->out + query->count * step(query), 0, step(query));
-    memcpy(query->out + query->count++ * step(query), record, query->record_size);
-    return true;
 }
 
 static bool is_table(uint8_t method)
@@ -166,7 +62,7 @@ static bool is_table(uint8_t method)
 static void send_answer(struct mcsm_query *query)
 {
     bool table = is_table(query->method);
-    size_t bytes = query->status == 0 ? query->count * step(query) : 0;
+    size_t bytes = query->status == 0 ? query->count * mcsm_answer_step(query) : 0;
     size_t length = MCSM_SA_DATA + bytes;
     uint8_t *answer;
 
@@ -184,7 +80,7 @@ static void send_answer(struct mcsm_query *query)
     }
     mcsm_put16(answer, MCSM_MAD_STATUS, query->status);
     memset(answer + MCSM_SA_RMPP_VERSION, 0, 12);
-    mcsm_put16(answer, MCSM_SA_ATTR_OFFSET, step(query) / 8);
+    mcsm_put16(answer, MCSM_SA_ATTR_OFFSET, mcsm_answer_step(query) / 8);
     if (table) {
         answer[MCSM_SA_RMPP_VERSION] = 1;
         answer[MCSM_SA_RMPP_TYPE] = 1;
@@ -202,7 +98,7 @@ static void send_answer(struct mcsm_query *query)
     }
     length = table ? MCSM_SA_DATA + bytes : length;
     if (query->method == MCSM_SET || query->method == MCSM_DELETE) {
-        mcsm_standbys_answer(query->sa, query->from, answer, length);
+        mcsm_standbys_answer(query->sa->standbys, query->from, answer, length);
     } else {
         mcsm_mad_send(query->sa->reports, query->from, answer, length);
     }
@@ -221,17 +117,38 @@ static void class_port_info(struct mcsm_query *query)
     mcsm_answer_add(query, record);
 }
 
+static void serve_by(struct mcsm_query *query, const struct mcsm_sa_record *record)
+{
+    struct mcsm_node *node, *next;
+
+    query->record_size = record->size;
+    if (record->serve != NULL) {
+        record->serve(query);
+        return;
+    }
+    if (query->method != MCSM_GET && query->method != MCSM_GET_TABLE) {
+        query->status = MCSM_SA_BAD_METHOD_ATTR;
+        return;
+    }
+    HASH_ITER(hh, query->sa->sm->fabric->nodes, node, next) {
+        for (int p = 0; p <= node->nports && query->status == 0; p++) {
+            record->add(query, &node->ports[p]);
+        }
+    }
+}
+
 static void serve(struct mcsm_query *query)
 {
     if (query->attr == MCSM_SA_CLASS_PORT_INFO && query->method == MCSM_GET) {
         class_port_info(query);
         return;
     }
-    for (size_t i = 0; i < sizeof(attributes) / sizeof(*attributes); i++) {
-        if (attributes[i].attr == query->attr) {
-            query->record_size = attributes[i].size;
-            attributes[i].serve(query);
-            return;
+    for (int i = 0; i < PARTS; i++) {
+        for (size_t k = 0; k < parts[i]->record_count; k++) {
+            if (parts[i]->records[k].attr == query->attr) {
+                serve_by(query, &parts[i]->records[k]);
+                return;
+            }
         }
     }
     query->status = MCSM_SA_BAD_METHOD_ATTR;
@@ -292,19 +209,37 @@ void mcsm_sa_run(struct mcsm_sa *sa, uint64_t now)
         return;
     }
     sa->next_expiry = now + 1000;
-    mcsm_services_drop(sa, 0, now);
-    mcsm_standbys_run(sa);
+    for (int i = 0; i < PARTS; i++) {
+        if (parts[i]->expire != NULL) {
+            parts[i]->expire(sa, now);
+        }
+    }
+    mcsm_standbys_run(sa->standbys);
+}
+
+void mcsm_sa_state(struct mcsm_sa *sa, uint8_t state)
+{
+    if (!mcsm_standbys_state(sa->standbys, state)) {
+        return;
+    }
+    sa->inherited = true;
+    mcsm_info("the registrations of the former master are known: %u groups, %u members, %u "
+              "services, %u subscriptions",
+              sa->stats.groups, sa->stats.members, sa->stats.services, sa->stats.subscriptions);
 }
 
 /* Subscribers hear of ports that come and go after the first sweep only. */
 void mcsm_sa_swept(struct mcsm_sa *sa)
 {
     sa->announced = true;
-    if (sa->inherited && sa->sm->election.state == MCSM_SM_MASTER_STATE) {
-        sa->inherited = false;
-        mcsm_groups_prune(sa);
-        mcsm_services_prune(sa);
-        mcsm_subscriptions_prune(sa);
+    if (!sa->inherited || sa->sm->election.state != MCSM_SM_MASTER_STATE) {
+        return;
+    }
+    sa->inherited = false;
+    for (int i = 0; i < PARTS; i++) {
+        if (parts[i]->prune != NULL) {
+            parts[i]->prune(sa);
+        }
     }
 }
 
@@ -312,10 +247,10 @@ void mcsm_sa_end_port(struct mcsm_sa *sa, uint64_t port_guid, bool there)
 {
     uint8_t gid[16];
 
-    if (!there) {
-        mcsm_groups_drop(sa, port_guid);
-        mcsm_services_drop(sa, port_guid, 0);
-        mcsm_subscriptions_drop(sa, port_guid);
+    for (int i = 0; i < PARTS && !there; i++) {
+        if (parts[i]->drop != NULL) {
+            parts[i]->drop(sa, port_guid);
+        }
     }
     mcsm_put64(gid, 0, sa->sm->config->subnet_prefix);
     mcsm_put64(gid, 8, port_guid);

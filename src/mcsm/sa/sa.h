@@ -5,25 +5,24 @@
 #ifndef MCSM_SA_H
 #define MCSM_SA_H
 
-#include "sm/sm.h"
+#include "standby/standby.h"
 
 struct mcsm_sa;
 
 struct mcsm_sa_counters {
     uint64_t requests, refused, reports, joins, leaves;
     unsigned groups, members, services, subscriptions;
-    unsigned standbys; /* that have all registrations */
 };
 
-struct mcsm_sa *mcsm_sa_new(struct mcsm_sm *sm, struct mcsm_mads *reports);
+/** Registrations go to `standbys`, which must live longer. `reports` are the requests to
+ * subscribers. */
+struct mcsm_sa *mcsm_sa_new(struct mcsm_sm *sm, struct mcsm_mads *reports,
+                            struct mcsm_standbys *standbys);
 void mcsm_sa_free(struct mcsm_sa *sa);
 
 /** A request of class SA; `length` bytes are there, at least 256. */
 void mcsm_sa_receive(struct mcsm_sa *sa, const struct mcsm_addr *from, const uint8_t *mad,
                      size_t length);
-
-/** A MAD of class MCSM_CLASS_STATE from another manager, see sa/standby.h. */
-void mcsm_sa_state_receive(struct mcsm_sa *sa, const struct mcsm_addr *from, const uint8_t *mad);
 
 /** The manager has a new state. */
 void mcsm_sa_state(struct mcsm_sa *sa, uint8_t state);

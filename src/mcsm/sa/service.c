@@ -1,5 +1,5 @@
 /* ServiceRecord: services that hosts offer, by name or number, with a lease. */
-#include "standby.h"
+#include "part.h"
 
 #include <stdlib.h>
 
@@ -36,7 +36,7 @@ static void send_record(struct mcsm_sa *sa, struct mcsm_standby *to,
     mcsm_put64(payload, 0, service->owner);
     mcsm_put64(payload, 8, left);
     memcpy(payload + 16, service->record, SR_SIZE);
-    mcsm_standbys_send(sa, to, MCSM_STATE_SERVICE, gone, payload);
+    mcsm_standbys_send(sa->standbys, to, MCSM_STATE_SERVICE, gone, payload);
 }
 
 static void forget(struct mcsm_sa *sa, struct mcsm_service **at)
@@ -113,7 +113,7 @@ static void list(struct mcsm_query *query)
     }
 }
 
-void mcsm_sa_service(struct mcsm_query *query)
+static void serve(struct mcsm_query *query)
 {
     switch (query->method) {
     case MCSM_SET:
@@ -127,14 +127,12 @@ void mcsm_sa_service(struct mcsm_query *query)
     }
 }
 
-void mcsm_services_drop(struct mcsm_sa *sa, uint64_t port_guid, uint64_t now)
+static void drop(struct mcsm_sa *sa, uint64_t port_guid)
 {
     struct mcsm_service **at = &sa->services;
 
     while (*at != NULL) {
-        bool gone = port_guid != 0 && (*at)->owner == port_guid;
-
-        if (gone || (now != 0 && (*at)->expires != 0 && (*at)->expires <= now)) {
+        if ((*at)->owner == port_guid) {
             forget(sa, at);
         } else {
             at = &(*at)->next;
@@ -142,7 +140,20 @@ void mcsm_services_drop(struct mcsm_sa *sa, uint64_t port_guid, uint64_t now)
     }
 }
 
-void mcsm_services_prune(struct mcsm_sa *sa)
+static void expire(struct mcsm_sa *sa, uint64_t now)
+{
+    struct mcsm_service **at = &sa->services;
+
+    while (*at != NULL) {
+        if ((*at)->expires != 0 && (*at)->expires <= now) {
+            forget(sa, at);
+        } else {
+            at = &(*at)->next;
+        }
+    }
+}
+
+static void prune(struct mcsm_sa *sa)
 {
     struct mcsm_service **at = &sa->services;
 
@@ -157,16 +168,19 @@ void mcsm_services_prune(struct mcsm_sa *sa)
 
 /* ---- records of standby managers ---- */
 
-void mcsm_services_send(struct mcsm_sa *sa, struct mcsm_standby *to)
+static void send_all(void *arg, struct mcsm_standby *to)
 {
+    struct mcsm_sa *sa = arg;
+
     for (const struct mcsm_service *service = sa->services; service != NULL;
          service = service->next) {
         send_record(sa, to, service, false);
     }
 }
 
-void mcsm_service_take(struct mcsm_sa *sa, bool gone, const uint8_t *payload)
+static void take(void *arg, bool gone, const uint8_t *payload)
 {
+    struct mcsm_sa *sa = arg;
     struct mcsm_service **at = find(sa, payload + 16), *service = *at;
     uint64_t left = mcsm_get64(payload, 8);
 
@@ -186,9 +200,26 @@ void mcsm_service_take(struct mcsm_sa *sa, bool gone, const uint8_t *payload)
     }
 }
 
-void mcsm_services_free(struct mcsm_sa *sa)
+static void end(struct mcsm_sa *sa)
 {
     while (sa->services != NULL) {
         forget(sa, &sa->services);
     }
 }
+
+static void clear(void *arg)
+{
+    end(arg);
+}
+
+static const struct mcsm_sa_record records[] = {{MCSM_SA_SERVICE, SR_SIZE, .serve = serve}};
+static const struct mcsm_state_ops states[] = {{MCSM_STATE_SERVICE, send_all, take, clear}};
+
+const struct mcsm_sa_part mcsm_sa_services = {.records = records,
+                                              .record_count = 1,
+                                              .states = states,
+                                              .state_count = 1,
+                                              .end = end,
+                                              .drop = drop,
+                                              .prune = prune,
+                                              .expire = expire};

@@ -1,7 +1,8 @@
 /*
- * Registrations on standby managers: the master sends each change of a group, member, service or
+ * State on standby managers: the master sends each change of a group, member, service or
  * subscription to every standby of its cluster. If the master dies, the new master knows all
- * registrations, and hosts need not register again.
+ * registrations, and hosts need not register again. The owner of each kind of record is above this
+ * file, and gives its functions by mcsm_standbys_offer().
  *
  * A record is a MAD of a vendor's class (MCSM_CLASS_STATE), Set from the master, answered by the
  * standby. The master sends the next record after the answer to the last one, so records keep their
@@ -25,7 +26,7 @@
 #ifndef MCSM_STANDBY_H
 #define MCSM_STANDBY_H
 
-#include "inside.h"
+#include "sm/sm.h"
 
 enum { MCSM_STATE_PAYLOAD = 192 };
 
@@ -44,43 +45,46 @@ enum mcsm_state_kind {
 struct mcsm_standbys;
 struct mcsm_standby;
 
-/* What the files of registrations do for a kind of record. */
+/* The functions of the owner of a kind of record. send and clear may be NULL: then the functions of
+ * another kind do both. */
 struct mcsm_state_ops {
-    void (*send)(struct mcsm_sa *sa, struct mcsm_standby *to); /* all of this kind; NULL: none */
-    void (*take)(struct mcsm_sa *sa, bool gone, const uint8_t *payload);
+    enum mcsm_state_kind kind;
+    void (*send)(void *arg, struct mcsm_standby *to); /* sends all of this kind to a new standby */
+    void (*take)(void *arg, bool gone, const uint8_t *payload); /* a record of the master came */
+    void (*clear)(void *arg); /* forgets all of this kind: the records of a master begin */
 };
 
-/** `ops` has an entry for each kind. `clear` forgets all registrations. */
-struct mcsm_standbys *mcsm_standbys_new(const struct mcsm_state_ops *ops,
-                                        void (*clear)(struct mcsm_sa *sa));
+/** `mads` are the requests to standbys. The daemon passes answers of the class MCSM_CLASS_STATE to
+ * `mads`, and all other MADs of this class to mcsm_standbys_receive(). */
+struct mcsm_standbys *mcsm_standbys_new(struct mcsm_sm *sm, struct mcsm_mads *mads);
 void mcsm_standbys_free(struct mcsm_standbys *standbys);
 
+/** Sets the functions of a kind. The object behind `arg` lives as long as records may come. */
+void mcsm_standbys_offer(struct mcsm_standbys *standbys, const struct mcsm_state_ops *ops,
+                         void *arg);
+
 /** Sends a record to all standbys, or only to `only`; `gone`: the registration ends. Without a
- * standby it does nothing. */
-void mcsm_standbys_send(struct mcsm_sa *sa, struct mcsm_standby *only, enum mcsm_state_kind kind,
-                        bool gone, const uint8_t payload[MCSM_STATE_PAYLOAD]);
+ * standby, or if `standbys` is NULL, the function does nothing. */
+void mcsm_standbys_send(struct mcsm_standbys *standbys, struct mcsm_standby *only,
+                        enum mcsm_state_kind kind, bool gone,
+                        const uint8_t payload[MCSM_STATE_PAYLOAD]);
 
 /** Sends an answer to a host as soon as the standbys have the changes so far. */
-void mcsm_standbys_answer(struct mcsm_sa *sa, const struct mcsm_addr *to, const uint8_t *mad,
-                          size_t length);
+void mcsm_standbys_answer(struct mcsm_standbys *standbys, const struct mcsm_addr *to,
+                          const uint8_t *mad, size_t length);
 
 /** Finds new standbys and sends beats; call it each second. */
-void mcsm_standbys_run(struct mcsm_sa *sa);
+void mcsm_standbys_run(struct mcsm_standbys *standbys);
 
-/* ---- a registration as a record, and back ---- */
+/** A HELLO or a record of another manager came. */
+void mcsm_standbys_receive(struct mcsm_standbys *standbys, const struct mcsm_addr *from,
+                           const uint8_t *mad);
 
-/** Sends all registrations of a kind. */
-void mcsm_groups_send(struct mcsm_sa *sa, struct mcsm_standby *to);
-void mcsm_services_send(struct mcsm_sa *sa, struct mcsm_standby *to);
-void mcsm_subscriptions_send(struct mcsm_sa *sa, struct mcsm_standby *to);
+/** The manager has a new state. Returns whether the manager is the new master and has all
+ * registrations of the former master. */
+bool mcsm_standbys_state(struct mcsm_standbys *standbys, uint8_t state);
 
-/** Takes a record of the master. */
-void mcsm_group_take(struct mcsm_sa *sa, bool gone, const uint8_t *payload);
-void mcsm_member_take(struct mcsm_sa *sa, bool gone, const uint8_t *payload);
-void mcsm_service_take(struct mcsm_sa *sa, bool gone, const uint8_t *payload);
-void mcsm_subscription_take(struct mcsm_sa *sa, bool gone, const uint8_t *payload);
-
-/** Forgets all groups but the permanent groups of partitions. */
-void mcsm_groups_clear(struct mcsm_sa *sa);
+/** The number of standbys that have all registrations. */
+unsigned mcsm_standbys_live(const struct mcsm_standbys *standbys);
 
 #endif

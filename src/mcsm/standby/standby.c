@@ -48,12 +48,17 @@ struct answer {
 };
 
 struct mcsm_standbys {
-    const struct mcsm_state_ops *ops;
-    void (*clear)(struct mcsm_sa *sa);
+    struct mcsm_sm *sm;
+    struct mcsm_mads *mads;
+    struct {
+        const struct mcsm_state_ops *ops; /* NULL: no owner */
+        void *arg;
+    } kinds[MCSM_STATE_KINDS];
     /* As the master. */
     struct mcsm_standby *list;
     struct answer *answers; /* oldest first */
     uint64_t changes;
+    unsigned live; /* standbys that have all registrations */
     /* As a standby. */
     uint64_t offered, session, taken; /* challenges of ours, and the last record's number */
     uint64_t heard;                   /* when the last record came */
@@ -61,16 +66,27 @@ struct mcsm_standbys {
     bool complete; /* all registrations of the master have come */
 };
 
-struct mcsm_standbys *mcsm_standbys_new(const struct mcsm_state_ops *ops,
-                                        void (*clear)(struct mcsm_sa *sa))
+struct mcsm_standbys *mcsm_standbys_new(struct mcsm_sm *sm, struct mcsm_mads *mads)
 {
     struct mcsm_standbys *standbys = calloc(1, sizeof(*standbys));
 
     if (standbys != NULL) {
-        standbys->ops = ops;
-        standbys->clear = clear;
+        standbys->sm = sm;
+        standbys->mads = mads;
     }
     return standbys;
+}
+
+void mcsm_standbys_offer(struct mcsm_standbys *standbys, const struct mcsm_state_ops *ops,
+                         void *arg)
+{
+    standbys->kinds[ops->kind].ops = ops;
+    standbys->kinds[ops->kind].arg = arg;
+}
+
+unsigned mcsm_standbys_live(const struct mcsm_standbys *standbys)
+{
+    return standbys->live;
 }
 
 static void free_queue(struct mcsm_standby *standby)
@@ -143,9 +159,8 @@ static bool is_proven(uint64_t key, enum mcsm_role role, uint64_t challenge, con
 /* ---- the master ---- */
 
 /* Sends the answers whose changes all standbys have. */
-static void release_answers(struct mcsm_sa *sa)
+static void release_answers(struct mcsm_standbys *standbys)
 {
-    struct mcsm_standbys *standbys = sa->standbys;
     const struct mcsm_standby *standby;
     uint64_t oldest = UINT64_MAX;
 
@@ -158,25 +173,25 @@ static void release_answers(struct mcsm_sa *sa)
         struct answer *answer = standbys->answers;
 
         DL_DELETE(standbys->answers, answer);
-        mcsm_mad_send(sa->reports, &answer->to, answer->mad, answer->length);
+        mcsm_mad_send(standbys->mads, &answer->to, answer->mad, answer->length);
         free(answer);
     }
 }
 
-static void drop(struct mcsm_sa *sa, struct mcsm_standby *standby)
+static void drop(struct mcsm_standbys *standbys, struct mcsm_standby *standby)
 {
-    sa->stats.standbys -= standby->live;
-    LL_DELETE(sa->standbys->list, standby);
+    standbys->live -= standby->live;
+    LL_DELETE(standbys->list, standby);
     free_queue(standby);
     free(standby);
-    release_answers(sa);
+    release_answers(standbys);
 }
 
-static struct mcsm_standby *find(const struct mcsm_sa *sa, uint64_t guid)
+static struct mcsm_standby *find(const struct mcsm_standbys *standbys, uint64_t guid)
 {
     struct mcsm_standby *standby;
 
-    LL_SEARCH_SCALAR(sa->standbys->list, standby, guid, guid);
+    LL_SEARCH_SCALAR(standbys->list, standby, guid, guid);
     return standby;
 }
 
@@ -189,38 +204,38 @@ static void start_mad(uint8_t *mad, uint8_t method, uint16_t attr)
     mcsm_put16(mad, MCSM_MAD_ATTR, attr);
 }
 
-static void send_first(struct mcsm_sa *sa, struct mcsm_standby *standby);
+static void send_first(struct mcsm_standbys *standbys, struct mcsm_standby *standby);
 
 static void taken(void *arg, void *arg2, const uint8_t *mad, unsigned status)
 {
     struct mcsm_standby *standby = arg2;
-    struct mcsm_sa *sa = arg;
+    struct mcsm_standbys *standbys = arg;
     struct record *record = standby->queue;
 
     (void)status;
     if (standby->ending) {
-        drop(sa, standby);
+        drop(standbys, standby);
         return;
     }
-    if (mad == NULL ||
-        !is_proven(sa->sm->config->sm_key, MCSM_ROLE_ANSWER, standby->challenge, mad + DATA)) {
+    if (mad == NULL || !is_proven(standbys->sm->config->sm_key, MCSM_ROLE_ANSWER,
+                                  standby->challenge, mad + DATA)) {
         mcsm_warn("standby 0x%016lx does not take registrations, and gets all of them later",
                   standby->guid);
-        drop(sa, standby);
+        drop(standbys, standby);
         return;
     }
     if (record->kind == MCSM_STATE_END) {
         standby->live = true;
-        sa->stats.standbys++;
+        standbys->live++;
         mcsm_info("standby 0x%016lx has all registrations", standby->guid);
     }
     DL_DELETE(standby->queue, record);
     free(record);
-    send_first(sa, standby);
-    release_answers(sa);
+    send_first(standbys, standby);
+    release_answers(standbys);
 }
 
-static void send_first(struct mcsm_sa *sa, struct mcsm_standby *standby)
+static void send_first(struct mcsm_standbys *standbys, struct mcsm_standby *standby)
 {
     const struct record *record = standby->queue;
     uint8_t mad[MCSM_MAD_SIZE];
@@ -233,13 +248,13 @@ static void send_first(struct mcsm_sa *sa, struct mcsm_standby *standby)
     mad[DATA + KIND] = record->kind;
     mad[DATA + GONE] = record->gone;
     memcpy(mad + DATA + PAYLOAD, record->payload, MCSM_STATE_PAYLOAD);
-    prove(sa->sm->config->sm_key, MCSM_ROLE_ORDER, standby->challenge, mad + DATA,
+    prove(standbys->sm->config->sm_key, MCSM_ROLE_ORDER, standby->challenge, mad + DATA,
           mad + DATA + PROOF);
-    mcsm_mad_request(sa->reports, &standby->to, mad, taken, sa, standby);
+    mcsm_mad_request(standbys->mads, &standby->to, mad, taken, standbys, standby);
 }
 
-static void append(struct mcsm_sa *sa, struct mcsm_standby *standby, enum mcsm_state_kind kind,
-                   bool gone, const uint8_t *payload)
+static void append(struct mcsm_standbys *standbys, struct mcsm_standby *standby,
+                   enum mcsm_state_kind kind, bool gone, const uint8_t *payload)
 {
     struct record *record = calloc(1, sizeof(*record));
     bool idle = standby->queue == NULL;
@@ -250,7 +265,7 @@ static void append(struct mcsm_sa *sa, struct mcsm_standby *standby, enum mcsm_s
         standby->number++;
         return;
     }
-    record->change = sa->standbys->changes;
+    record->change = standbys->changes;
     record->kind = kind;
     record->gone = gone;
     if (payload != NULL) {
@@ -258,73 +273,76 @@ static void append(struct mcsm_sa *sa, struct mcsm_standby *standby, enum mcsm_s
     }
     DL_APPEND(standby->queue, record);
     if (idle) {
-        send_first(sa, standby);
+        send_first(standbys, standby);
     }
 }
 
-void mcsm_standbys_send(struct mcsm_sa *sa, struct mcsm_standby *only, enum mcsm_state_kind kind,
-                        bool gone, const uint8_t payload[MCSM_STATE_PAYLOAD])
+void mcsm_standbys_send(struct mcsm_standbys *standbys, struct mcsm_standby *only,
+                        enum mcsm_state_kind kind, bool gone,
+                        const uint8_t payload[MCSM_STATE_PAYLOAD])
 {
     struct mcsm_standby *standby;
 
-    if (sa->standbys == NULL) {
-        return; /* the administration is only just being made, or ends */
+    if (standbys == NULL) {
+        return; /* the owner of the record is only just being made, or ends */
     }
-    sa->standbys->changes++;
+    standbys->changes++;
     if (only != NULL) {
-        append(sa, only, kind, gone, payload);
+        append(standbys, only, kind, gone, payload);
         return;
     }
-    LL_FOREACH(sa->standbys->list, standby) {
+    LL_FOREACH(standbys->list, standby) {
         if (standby->challenge != 0 && !standby->ending) {
-            append(sa, standby, kind, gone, payload);
+            append(standbys, standby, kind, gone, payload);
         }
     }
 }
 
-void mcsm_standbys_answer(struct mcsm_sa *sa, const struct mcsm_addr *to, const uint8_t *mad,
-                          size_t length)
+void mcsm_standbys_answer(struct mcsm_standbys *standbys, const struct mcsm_addr *to,
+                          const uint8_t *mad, size_t length)
 {
-    struct answer *answer = sa->standbys->list != NULL ? calloc(1, sizeof(*answer) + length) : NULL;
+    struct answer *answer = standbys->list != NULL ? calloc(1, sizeof(*answer) + length) : NULL;
 
     if (answer == NULL) {
-        mcsm_mad_send(sa->reports, to, mad, length);
+        mcsm_mad_send(standbys->mads, to, mad, length);
         return;
     }
-    answer->change = sa->standbys->changes;
+    answer->change = standbys->changes;
     answer->to = *to;
     answer->length = length;
     memcpy(answer->mad, mad, length);
-    DL_APPEND(sa->standbys->answers, answer);
-    release_answers(sa);
+    DL_APPEND(standbys->answers, answer);
+    release_answers(standbys);
 }
 
 static void greeted(void *arg, void *arg2, const uint8_t *mad, unsigned status)
 {
     struct mcsm_standby *standby = arg2;
-    struct mcsm_sa *sa = arg;
+    struct mcsm_standbys *standbys = arg;
 
     (void)status;
     if (standby->ending || mad == NULL ||
-        !is_proven(sa->sm->config->sm_key, MCSM_ROLE_ANSWER, standby->asked, mad + DATA)) {
+        !is_proven(standbys->sm->config->sm_key, MCSM_ROLE_ANSWER, standby->asked, mad + DATA)) {
         mcsm_debug("manager 0x%016lx takes no registrations", standby->guid);
-        drop(sa, standby);
+        drop(standbys, standby);
         return;
     }
     standby->challenge = mcsm_get64(mad + DATA, NUMBER);
-    mcsm_standbys_send(sa, standby, MCSM_STATE_BEGIN, false, NULL);
+    mcsm_standbys_send(standbys, standby, MCSM_STATE_BEGIN, false, NULL);
     for (int kind = 0; kind < MCSM_STATE_KINDS; kind++) {
-        if (sa->standbys->ops[kind].send != NULL) {
-            sa->standbys->ops[kind].send(sa, standby);
+        const struct mcsm_state_ops *ops = standbys->kinds[kind].ops;
+
+        if (ops != NULL && ops->send != NULL) {
+            ops->send(standbys->kinds[kind].arg, standby);
         }
     }
-    mcsm_standbys_send(sa, standby, MCSM_STATE_END, false, NULL);
+    mcsm_standbys_send(standbys, standby, MCSM_STATE_END, false, NULL);
 }
 
-static void greet(struct mcsm_sa *sa, const struct mcsm_rival *peer)
+static void greet(struct mcsm_standbys *standbys, const struct mcsm_rival *peer)
 {
-    const struct mcsm_port *port = mcsm_fabric_find_port(sa->sm->fabric, peer->guid);
-    const struct mcsm_port *own = sa->sm->fabric->own_port;
+    const struct mcsm_port *port = mcsm_fabric_find_port(standbys->sm->fabric, peer->guid);
+    const struct mcsm_port *own = standbys->sm->fabric->own_port;
     uint8_t mad[MCSM_MAD_SIZE];
     struct mcsm_standby *standby;
 
@@ -340,67 +358,77 @@ static void greet(struct mcsm_sa *sa, const struct mcsm_rival *peer)
     standby->to = (struct mcsm_addr){.lid = port->lid,
                                      .qpn = 1,
                                      .qkey = 0x80010000,
-                                     .sl = mcsm_sm_lane(sa->sm, own, port),
+                                     .sl = mcsm_sm_lane(standbys->sm, own, port),
                                      .agent = MCSM_CLASS_STATE};
-    LL_PREPEND(sa->standbys->list, standby);
+    LL_PREPEND(standbys->list, standby);
     start_mad(mad, MCSM_GET, HELLO);
     mcsm_put64(mad + DATA, NUMBER, standby->asked);
-    mcsm_mad_request(sa->reports, &standby->to, mad, greeted, sa, standby);
+    mcsm_mad_request(standbys->mads, &standby->to, mad, greeted, standbys, standby);
 }
 
-void mcsm_standbys_run(struct mcsm_sa *sa)
+void mcsm_standbys_run(struct mcsm_standbys *standbys)
 {
     struct mcsm_standby *standby;
     const struct mcsm_rival *peer;
 
-    if (sa->sm->election.state != MCSM_SM_MASTER_STATE) {
+    if (standbys->sm->election.state != MCSM_SM_MASTER_STATE) {
         return;
     }
-    LL_FOREACH(sa->sm->election.peers, peer) {
-        if (peer->state == MCSM_SM_STANDBY_STATE && find(sa, peer->guid) == NULL) {
-            greet(sa, peer);
+    LL_FOREACH(standbys->sm->election.peers, peer) {
+        if (peer->state == MCSM_SM_STANDBY_STATE && find(standbys, peer->guid) == NULL) {
+            greet(standbys, peer);
         }
     }
-    LL_FOREACH(sa->standbys->list, standby) {
+    LL_FOREACH(standbys->list, standby) {
         if (standby->live && standby->queue == NULL) {
-            append(sa, standby, MCSM_STATE_BEAT, false, NULL);
+            append(standbys, standby, MCSM_STATE_BEAT, false, NULL);
         }
     }
 }
 
 /* ---- the standby ---- */
 
-static void take(struct mcsm_sa *sa, uint16_t from_lid, const uint8_t *data)
+static void clear(struct mcsm_standbys *standbys)
 {
-    struct mcsm_standbys *standbys = sa->standbys;
+    for (int kind = 0; kind < MCSM_STATE_KINDS; kind++) {
+        const struct mcsm_state_ops *ops = standbys->kinds[kind].ops;
+
+        if (ops != NULL && ops->clear != NULL) {
+            ops->clear(standbys->kinds[kind].arg);
+        }
+    }
+}
+
+static void take(struct mcsm_standbys *standbys, uint16_t from_lid, const uint8_t *data)
+{
+    uint8_t kind = data[KIND];
 
     standbys->taken = mcsm_get64(data, NUMBER);
     standbys->heard = mcsm_now();
     standbys->master_lid = from_lid;
-    if (data[KIND] == MCSM_STATE_BEGIN) {
+    if (kind == MCSM_STATE_BEGIN) {
         standbys->complete = false;
-        standbys->clear(sa);
-    } else if (data[KIND] == MCSM_STATE_END) {
+        clear(standbys);
+    } else if (kind == MCSM_STATE_END) {
         standbys->complete = true;
-    } else if (data[KIND] < MCSM_STATE_KINDS && standbys->ops[data[KIND]].take != NULL) {
-        standbys->ops[data[KIND]].take(sa, data[GONE], data + PAYLOAD);
+    } else if (kind < MCSM_STATE_KINDS && standbys->kinds[kind].ops != NULL) {
+        standbys->kinds[kind].ops->take(standbys->kinds[kind].arg, data[GONE], data + PAYLOAD);
     }
 }
 
 /* Whether the record is the master's next one, or the last one again because our answer was lost.
  * The first record of a challenge begins anew, and only a standby begins. */
-static bool accept(struct mcsm_sa *sa, const uint8_t *data, uint64_t *challenge_p)
+static bool accept(struct mcsm_standbys *standbys, const uint8_t *data, uint64_t *challenge_p)
 {
-    struct mcsm_standbys *standbys = sa->standbys;
-    uint64_t key = sa->sm->config->sm_key, number = mcsm_get64(data, NUMBER);
+    uint64_t key = standbys->sm->config->sm_key, number = mcsm_get64(data, NUMBER);
 
     *challenge_p = standbys->session;
     if (standbys->session != 0 && is_proven(key, MCSM_ROLE_ORDER, standbys->session, data)) {
         return number == standbys->taken || number == standbys->taken + 1;
     }
     *challenge_p = standbys->offered;
-    if (sa->sm->election.state != MCSM_SM_STANDBY_STATE || standbys->offered == 0 || number != 1 ||
-        data[KIND] != MCSM_STATE_BEGIN ||
+    if (standbys->sm->election.state != MCSM_SM_STANDBY_STATE || standbys->offered == 0 ||
+        number != 1 || data[KIND] != MCSM_STATE_BEGIN ||
         !is_proven(key, MCSM_ROLE_ORDER, standbys->offered, data)) {
         return false;
     }
@@ -409,10 +437,11 @@ static bool accept(struct mcsm_sa *sa, const uint8_t *data, uint64_t *challenge_
     return true;
 }
 
-void mcsm_sa_state_receive(struct mcsm_sa *sa, const struct mcsm_addr *from, const uint8_t *mad)
+void mcsm_standbys_receive(struct mcsm_standbys *standbys, const struct mcsm_addr *from,
+                           const uint8_t *mad)
 {
     uint16_t attr = mcsm_get16(mad, MCSM_MAD_ATTR);
-    uint8_t state = sa->sm->election.state, answer[MCSM_MAD_SIZE];
+    uint8_t state = standbys->sm->election.state, answer[MCSM_MAD_SIZE];
     uint64_t challenge;
 
     /* Between HANDOVER and ACKNOWLEDGE, the old master still sends records to the new one. */
@@ -423,48 +452,51 @@ void mcsm_sa_state_receive(struct mcsm_sa *sa, const struct mcsm_addr *from, con
     answer[MCSM_MAD_METHOD] = MCSM_GET | MCSM_RESPONSE;
     if (attr == HELLO && mad[MCSM_MAD_METHOD] == MCSM_GET && state == MCSM_SM_STANDBY_STATE) {
         challenge = mcsm_get64(mad + DATA, NUMBER);
-        sa->standbys->offered = mcsm_random();
-        mcsm_put64(answer + DATA, NUMBER, sa->standbys->offered);
+        standbys->offered = mcsm_random();
+        mcsm_put64(answer + DATA, NUMBER, standbys->offered);
     } else if (attr == RECORD && mad[MCSM_MAD_METHOD] == MCSM_SET &&
-               accept(sa, mad + DATA, &challenge)) {
-        if (mcsm_get64(mad + DATA, NUMBER) != sa->standbys->taken) {
-            take(sa, from->lid, mad + DATA);
+               accept(standbys, mad + DATA, &challenge)) {
+        if (mcsm_get64(mad + DATA, NUMBER) != standbys->taken) {
+            take(standbys, from->lid, mad + DATA);
         }
     } else {
         mcsm_debug("a record of registrations from LID %u is refused", from->lid);
         return;
     }
-    prove(sa->sm->config->sm_key, MCSM_ROLE_ANSWER, challenge, answer + DATA,
+    prove(standbys->sm->config->sm_key, MCSM_ROLE_ANSWER, challenge, answer + DATA,
           answer + DATA + PROOF);
-    mcsm_mad_send(sa->reports, from, answer, sizeof(answer));
+    mcsm_mad_send(standbys->mads, from, answer, sizeof(answer));
 }
 
-void mcsm_sa_state(struct mcsm_sa *sa, uint8_t state)
+static void end_list(struct mcsm_standbys *standbys)
 {
-    struct mcsm_standbys *standbys = sa->standbys;
     struct mcsm_standby *standby, *next;
 
-    if (state == MCSM_SM_MASTER_STATE) {
-        if (standbys->complete && standbys->heard + LAG >= sa->sm->election.master_alive) {
-            sa->sm->sweep.former_master = standbys->master_lid;
-            sa->inherited = true;
-            mcsm_info("the registrations of the former master are known: %u groups, %u members, "
-                      "%u services, %u subscriptions",
-                      sa->stats.groups, sa->stats.members, sa->stats.services,
-                      sa->stats.subscriptions);
-        }
-        standbys->complete = false;
-        return;
-    }
-    sa->sm->sweep.former_master = 0;
     LL_FOREACH_SAFE(standbys->list, standby, next) {
         if (standby->challenge == 0 || standby->queue != NULL) {
-            sa->stats.standbys -= standby->live;
+            standbys->live -= standby->live;
             standby->live = false;
             standby->ending = true; /* its request in flight refers to it */
         } else {
-            drop(sa, standby);
+            drop(standbys, standby);
         }
     }
-    release_answers(sa);
+    release_answers(standbys);
+}
+
+bool mcsm_standbys_state(struct mcsm_standbys *standbys, uint8_t state)
+{
+    bool inherited;
+
+    if (state != MCSM_SM_MASTER_STATE) {
+        standbys->sm->sweep.former_master = 0;
+        end_list(standbys);
+        return false;
+    }
+    inherited = standbys->complete && standbys->heard + LAG >= standbys->sm->election.master_alive;
+    if (inherited) {
+        standbys->sm->sweep.former_master = standbys->master_lid;
+    }
+    standbys->complete = false;
+    return inherited;
 }
