@@ -2,96 +2,6 @@
 
 #include <stdlib.h>
 
-#define GFI_WATCH_CALLS 1024 /* progress calls between two readings of the clock */
-#define GFI_WATCH_MS    100  /* between two checks of peers */
-
-/* ---- progress ---- */
-
-static void gfi_progress_watch(struct gfi_domain *domain)
-{
-    uint64_t now = gfi_now_ms();
-
-    domain->until_watch = GFI_WATCH_CALLS;
-    if (now >= domain->watch_next) {
-        domain->watch_next = now + GFI_WATCH_MS;
-        gfi_peers_watch(domain);
-    }
-}
-
-static void gfi_progress_peers(struct gfi_domain *domain)
-{
-    struct gfi_list due = domain->due_peers;
-    struct gfi_peer *peer;
-
-    if (gfi_list_is_empty(&domain->due_peers)) {
-        return;
-    }
-    due.next->prev = due.prev->next = &due; /* visit each once: new entries wait for the next
-                                             * call */
-    gfi_list_init(&domain->due_peers);
-    while (!gfi_list_is_empty(&due)) {
-        peer = gfi_list_entry(due.next, struct gfi_peer, due);
-        gfi_list_del(&peer->due);
-        peer->is_due = false;
-        if (!gfi_peer_progress(peer)) {
-            gfi_peer_set_due(peer);
-        }
-    }
-}
-
-static void gfi_progress_ops(struct gfi_domain *domain)
-{
-    struct gfi_list due = domain->due_ops;
-    struct gfi_op *op;
-
-    if (gfi_list_is_empty(&domain->due_ops)) {
-        return;
-    }
-    due.next->prev = due.prev->next = &due;
-    gfi_list_init(&domain->due_ops);
-    while (!gfi_list_is_empty(&due)) {
-        op = gfi_list_entry(due.next, struct gfi_op, due);
-        gfi_list_del(&op->due);
-        op->is_due = false;
-        gfi_op_progress(op);
-    }
-}
-
-void gfi_progress_due(struct gfi_domain *domain)
-{
-    if (domain->until_watch == 0) {
-        gfi_progress_watch(domain);
-    }
-    gfi_progress_peers(domain);
-    gfi_progress_ops(domain);
-    if (!gfi_list_is_empty(&domain->draining)) {
-        gfi_peers_drain(domain);
-    }
-    domain->due = !gfi_list_is_empty(&domain->due_peers) || !gfi_list_is_empty(&domain->due_ops) ||
-                  !gfi_list_is_empty(&domain->draining);
-}
-
-/* ---- sleep ---- */
-
-bool gfi_may_sleep(struct gfi_domain *domain)
-{
-    bool armed;
-
-    gfi_progress_watch(domain);
-    gfi_progress(domain);
-    armed = !domain->due &&
-            uct_iface_event_arm(domain->uct.iface, UCT_EVENT_SEND_COMP | UCT_EVENT_RECV) == UCS_OK;
-    if (armed && domain->roused) {
-        gfi_wait_clear(domain->rouse_fd);
-    } else if (!armed && !domain->roused) {
-        gfi_wait_signal(domain->rouse_fd);
-    }
-    domain->roused = !armed;
-    return armed;
-}
-
-/* ---- life ---- */
-
 /* Waits until pending control messages, and requests in the NIC, have left */
 static void gfi_domain_goodbye(struct gfi_domain *domain)
 {
@@ -237,13 +147,10 @@ static struct gfi_domain *gfi_domain_new(struct gfi_fabric *fabric, const struct
     domain->fid.mr = &gfi_mr_ops;
     domain->threads = gfi_domain_needs_lock(info->domain_attr, fabric->fid.api_version);
     domain->mr_mode = info->domain_attr->mr_mode;
-    domain->until_watch = GFI_WATCH_CALLS;
     domain->next_key = 1;
     domain->rouse_fd = -1;
     pthread_mutex_init(&domain->lock, NULL);
-    gfi_list_init(&domain->due_peers);
-    gfi_list_init(&domain->due_ops);
-    gfi_list_init(&domain->draining);
+    gfi_progress_init(domain);
     gfi_list_init(&domain->free_ops);
     return domain;
 }

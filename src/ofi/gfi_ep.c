@@ -364,6 +364,36 @@ static void gfi_ep_goodbye(struct gfi_ep *ep)
     }
 }
 
+/* Ends the operations of a closed endpoint. Operations of the program are reported as canceled.
+ * Operations that UCT still works on end by gfi_op_end_silently() later. */
+static void gfi_ep_drop_ops(struct gfi_ep *ep)
+{
+    struct gfi_domain *domain = ep->domain;
+    struct gfi_op *op;
+    uint32_t i;
+
+    for (i = 0; i < domain->num_ops; i++) {
+        op = domain->ops[i];
+        if (!op->in_use || op->ep != ep) {
+            continue;
+        }
+        if (op->type == GFI_OP_RECV) {
+            gfi_peer_send_fin(op->peer, op->remote_op, FI_ECANCELED);
+            free(op->recv);
+            op->recv = NULL;
+        }
+        if (op->type != GFI_OP_RECV && op->type != GFI_OP_SHARE && !op->in_flight) {
+            gfi_op_complete(op, FI_ECANCELED);
+            continue;
+        }
+        op->ep = NULL;
+        if (!op->in_flight) {
+            gfi_op_end_silently(op);
+        }
+    }
+    ep->num_tx = 0;
+}
+
 static int gfi_ep_close(struct fid *fid)
 {
     struct gfi_ep *ep = gfi_of(fid, struct gfi_ep, fid.fid);
@@ -372,7 +402,7 @@ static int gfi_ep_close(struct fid *fid)
     gfi_lock(domain);
     domain->eps[ep->index] = NULL; /* nothing more arrives */
     gfi_ep_goodbye(ep);
-    gfi_ops_drop(ep);
+    gfi_ep_drop_ops(ep);
     gfi_recv_cleanup(ep);
     gfi_ep_unbind(ep);
     domain->refs--;

@@ -10,12 +10,24 @@
 
 #define GFI_FAST_MAX 96 /* as much as am_short carries, and more than fits is not tried */
 
+/** Locked: gfi_send(). A program may only send, and try again, so a message that must wait polls. */
+static inline ssize_t gfi_send_poll(const struct gfi_send *send)
+{
+    ssize_t ret = gfi_send(send);
+
+    if (gfi_unlikely(ret == -FI_EAGAIN || ret == GFI_SEND_WAITS)) {
+        gfi_progress(send->ep->domain);
+        ret = gfi_min(ret, 0);
+    }
+    return ret;
+}
+
 static inline ssize_t gfi_send_locked(const struct gfi_send *send)
 {
     ssize_t ret;
 
     gfi_lock(send->ep->domain);
-    ret = gfi_send(send);
+    ret = gfi_send_poll(send);
     gfi_unlock(send->ep->domain);
     return ret;
 }
@@ -27,6 +39,9 @@ static inline ssize_t gfi_recv_locked(struct gfi_ep *ep, bool tagged, const stru
     ssize_t ret;
 
     gfi_lock(ep->domain);
+    if (gfi_unlikely(flags & FI_PEEK) && !gfi_recv_is_unexpected(ep, tagged, source, tag, ignore)) {
+        gfi_progress(ep->domain);
+    }
     ret = gfi_recv(ep, tagged, iov, iov_count, source, tag, ignore, context, flags);
     gfi_unlock(ep->domain);
     return ret;
@@ -61,7 +76,7 @@ gfi_send_buf_slow(struct gfi_ep *ep, const void *buf, size_t len, void *desc, fi
                             .context = context,
                             .flags = flags};
 
-    return gfi_send(&send);
+    return gfi_send_poll(&send);
 }
 
 /** Locked. @return 0, or -FI_EAGAIN: the fast path does not apply, use the slow path */

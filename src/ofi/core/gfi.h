@@ -313,7 +313,9 @@ static inline bool gfi_ref_is_held(const unsigned *refs)
     return __atomic_load_n(refs, __ATOMIC_RELAXED) > 0;
 }
 
-/* ---- progress (gfi_domain.c) ---- */
+/* ---- progress (proto/gfi_progress.c) ---- */
+
+void gfi_progress_init(struct gfi_domain *domain);
 
 /** Locked: the rarer work of gfi_progress(), besides polling the NIC. */
 void gfi_progress_due(struct gfi_domain *domain);
@@ -332,6 +334,8 @@ static inline void gfi_progress(struct gfi_domain *domain)
  * threads wake up: the NIC's notifications are consumed, and the caller may leave work undone.
  */
 bool gfi_may_sleep(struct gfi_domain *domain);
+
+/* ---- domains and fabrics ---- */
 
 int gfi_domain_open(struct fid_fabric *fid, struct fi_info *info, struct fid_domain **domain,
                     void *context);

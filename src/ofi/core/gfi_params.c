@@ -1,4 +1,4 @@
-/* The name of the provider, under which it logs, and its parameters. */
+/* The name and the parameters of the provider. */
 #include "gfi.h"
 
 struct fi_provider gfi_provider = {

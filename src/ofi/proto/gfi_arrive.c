@@ -33,7 +33,7 @@ static ucs_status_t gfi_arrive_no_ep(struct gfi_peer *peer, bool waits, uint64_t
     GFI_INFO(FI_LOG_EP_DATA, "a message of peer %u is dropped: its endpoint was closed\n",
              peer->id);
     if (waits) {
-        gfi_recv_send_fin(peer, op, FI_ECONNREFUSED);
+        gfi_peer_send_fin(peer, op, FI_ECONNREFUSED);
     }
     return UCS_OK;
 }
@@ -192,10 +192,10 @@ static ucs_status_t gfi_arrive_fin(void *arg, void *data, size_t length, unsigne
         return UCS_OK;
     }
     op = gfi_op_find(arg, peer, GFI_OP_RECV, fin->op);
-    if (op != NULL) {
-        gfi_share_on_fin(op, (int)fin->error);
-    } else {
+    if (op == NULL) {
         gfi_send_on_fin(arg, peer, fin);
+    } else if (gfi_share_on_fin(op, (int)fin->error)) {
+        gfi_recv_progress(op);
     }
     return UCS_OK;
 }
@@ -402,7 +402,7 @@ static ucs_status_t gfi_arrive_rma_event(void *arg, void *data, size_t length, u
         gfi_arrive_report_data(ep, event);
     }
     if (event->ack != GFI_NO_OP) {
-        gfi_recv_send_fin(peer, event->ack, 0);
+        gfi_peer_send_fin(peer, event->ack, 0);
     }
     return UCS_OK;
 }

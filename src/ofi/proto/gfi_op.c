@@ -166,46 +166,6 @@ void gfi_ops_cleanup(struct gfi_domain *domain)
     free(domain->ops);
 }
 
-/* The endpoint is closed, so nothing is reported to the program. A receiver that waits for a part of a
- * message gets a FIN. */
-static void gfi_op_end_silently(struct gfi_op *op)
-{
-    if (op->type == GFI_OP_SHARE) {
-        gfi_op_complete(op, FI_ECANCELED);
-    } else {
-        gfi_op_free(op);
-    }
-}
-
-/* Operations that UCT still works on end by gfi_op_end_silently() later */
-void gfi_ops_drop(struct gfi_ep *ep)
-{
-    struct gfi_domain *domain = ep->domain;
-    struct gfi_op *op;
-    uint32_t i;
-
-    for (i = 0; i < domain->num_ops; i++) {
-        op = domain->ops[i];
-        if (!op->in_use || op->ep != ep) {
-            continue;
-        }
-        if (op->type == GFI_OP_RECV) {
-            gfi_recv_send_fin(op->peer, op->remote_op, FI_ECANCELED);
-            free(op->recv);
-            op->recv = NULL;
-        }
-        if (op->type != GFI_OP_RECV && op->type != GFI_OP_SHARE && !op->in_flight) {
-            gfi_op_complete(op, FI_ECANCELED);
-            continue;
-        }
-        op->ep = NULL;
-        if (!op->in_flight) {
-            gfi_op_end_silently(op);
-        }
-    }
-    ep->num_tx = 0;
-}
-
 /* ---- going on ---- */
 
 void gfi_op_set_due(struct gfi_op *op)
@@ -217,29 +177,6 @@ void gfi_op_set_due(struct gfi_op *op)
         gfi_list_add(&domain->due_ops, &op->due);
     }
     domain->due = true;
-}
-
-void gfi_op_progress(struct gfi_op *op)
-{
-    if (op->ep == NULL) {
-        gfi_op_end_silently(op);
-        return;
-    }
-    switch (op->type) {
-    case GFI_OP_SEND:
-        gfi_send_progress(op);
-        break;
-    case GFI_OP_RECV:
-        gfi_recv_progress(op);
-        break;
-    case GFI_OP_WRITE:
-    case GFI_OP_READ:
-    case GFI_OP_SHARE:
-        gfi_rma_progress(op);
-        break;
-    case GFI_OP_ATOMIC:
-        break; /* its reply ends it, or the peer's failure */
-    }
 }
 
 void gfi_op_begin(struct gfi_op *op)
@@ -300,25 +237,12 @@ static void gfi_op_report_error(const struct gfi_op *op, int error)
     gfi_cq_add_error(op->ep->tx_cq, &entry);
 }
 
-static void gfi_op_complete_share(struct gfi_op *op, int error)
-{
-    struct gfi_peer *peer = op->peer;
-    uint64_t recv = op->remote_op;
-
-    gfi_op_free(op);
-    gfi_recv_send_fin(peer, recv, error);
-}
-
 void gfi_op_complete(struct gfi_op *op, int error)
 {
     struct gfi_cqe *cqe;
 
-    if (op->type == GFI_OP_SHARE) {
-        gfi_op_complete_share(op, error);
-        return;
-    }
-    if (op->type == GFI_OP_RECV) {
-        gfi_recv_finish(op, error);
+    if (op->finish != NULL) {
+        op->finish(op, error);
         return;
     }
     if (op->ep != NULL) {
@@ -338,13 +262,22 @@ void gfi_op_complete(struct gfi_op *op, int error)
     gfi_op_free(op);
 }
 
+void gfi_op_end_silently(struct gfi_op *op)
+{
+    if (op->type == GFI_OP_SHARE) {
+        gfi_op_complete(op, FI_ECANCELED);
+    } else {
+        gfi_op_free(op);
+    }
+}
+
 void gfi_op_fail(struct gfi_op *op, int error)
 {
     if (op->error == 0) {
         op->error = error;
     }
     if (op->in_flight) {
-        return; /* UCT ends its part with an error too, and gfi_op_progress() ends the rest */
+        return; /* UCT ends its part with an error too, and gfi_progress() ends the rest */
     }
     if (op->ep == NULL) {
         gfi_op_free(op);

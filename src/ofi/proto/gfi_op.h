@@ -65,6 +65,8 @@ struct gfi_op {
     bool is_due, in_use;
     enum gfi_op_type type;
     uint32_t index, generation;
+    /* RECV, SHARE: ends the operation. NULL: gfi_op_complete() reports the operation */
+    void (*finish)(struct gfi_op *op, int error);
     struct gfi_ep *ep;
     struct gfi_peer *peer;
     void *context;
@@ -109,23 +111,20 @@ struct gfi_op *gfi_op_find(struct gfi_domain *domain, const struct gfi_peer *pee
                            enum gfi_op_type type, uint64_t number);
 uint64_t gfi_op_number(const struct gfi_op *op);
 
-/** Locked: have gfi_progress() call gfi_op_progress(). */
+/** Locked: have gfi_progress() go on with the operation. */
 void gfi_op_set_due(struct gfi_op *op);
-
-/** Locked: go on, as far as it gets. The operation may be over and freed when this returns. */
-void gfi_op_progress(struct gfi_op *op);
 
 /** Locked: free all operations of a domain. */
 void gfi_ops_cleanup(struct gfi_domain *domain);
 
-/**
- * Locked: the endpoint closes. Its operations end; operations of the program are reported as
- * canceled.
- */
-void gfi_ops_drop(struct gfi_ep *ep);
-
 /** Locked: the operation is over. Completion, or error completion, counter, free. */
 void gfi_op_complete(struct gfi_op *op, int error);
+
+/**
+ * Locked: the endpoint is closed, so nothing is reported to the program. A receiver that waits for a
+ * part of a message gets a FIN.
+ */
+void gfi_op_end_silently(struct gfi_op *op);
 
 /** Locked: end with an error, in any state. */
 void gfi_op_fail(struct gfi_op *op, int error);
@@ -135,7 +134,7 @@ void gfi_op_begin(struct gfi_op *op);
 
 /**
  * After the last call of UCT: returns whether all calls have completed. If not, the last completion
- * calls gfi_op_progress().
+ * has gfi_progress() go on.
  */
 bool gfi_op_end(struct gfi_op *op);
 
@@ -161,7 +160,13 @@ struct gfi_send {
     uint64_t flags; /* FI_REMOTE_CQ_DATA, FI_COMPLETION, FI_INJECT, FI_*_COMPLETE */
 };
 
-/** Locked: send a message of any kind. @return 0 or a negative FI_ error */
+#define GFI_SEND_WAITS 1
+
+/**
+ * Locked: send a message of any kind.
+ *
+ * @return 0, a negative FI_ error, or GFI_SEND_WAITS: the message leaves after the peer's HELLO
+ */
 ssize_t gfi_send(const struct gfi_send *send);
 
 /**
@@ -180,10 +185,15 @@ void gfi_send_progress(struct gfi_op *op);
 ssize_t gfi_recv(struct gfi_ep *ep, bool tagged, const struct iovec *iov, size_t iov_count,
                  fi_addr_t source, uint64_t tag, uint64_t ignore, void *context, uint64_t flags);
 
+/** Locked: whether an unexpected message matches. */
+bool gfi_recv_is_unexpected(struct gfi_ep *ep, bool tagged, fi_addr_t source, uint64_t tag,
+                            uint64_t ignore);
+
 /** Locked: cancel a posted receive. @return 0, or -FI_ENOENT */
 int gfi_recv_cancel(struct gfi_ep *ep, void *context);
 
-/** Locked: receives from a peer that has failed end with an error. */
+/** Locked: no message of a failed peer arrives any more. Receives that name the peer end with an
+ *  error. */
 void gfi_recv_fail_peer(struct gfi_peer *peer);
 
 /** Locked: a message, and its bytes unless it is announced. */
@@ -196,9 +206,6 @@ void gfi_recv_finish(struct gfi_op *op, int error);
 
 /** Locked: free an endpoint's posted receives and unexpected messages. */
 void gfi_recv_cleanup(struct gfi_ep *ep);
-
-/** Locked: notify the sender of a message that its operation is over. */
-void gfi_recv_send_fin(struct gfi_peer *peer, uint64_t op, int error);
 
 /* ---- long messages that both sides copy (gfi_share.c) ---- */
 
@@ -217,22 +224,10 @@ void gfi_share_on_accept(struct gfi_domain *domain, struct gfi_peer *peer,
 void gfi_share_on_grant(struct gfi_domain *domain, struct gfi_peer *peer,
                         const struct gfi_grant *grant);
 
-/** Locked: the sender's part is over. */
-void gfi_share_on_fin(struct gfi_op *op, int error);
+/** Locked: the sender's part is over. @return whether to call gfi_recv_progress() */
+bool gfi_share_on_fin(struct gfi_op *op, int error);
 
 /* ---- RMA (gfi_rma_op.c) ---- */
-
-/** Locked: the known properties of a key, or NULL. */
-struct gfi_rkey *gfi_rkey_find(const struct gfi_peer *peer, uint64_t key);
-
-/** Whether a known key allows an access. @return 0 or a positive FI_ error */
-int gfi_rkey_check(const struct gfi_rkey *rkey, bool is_write, uint64_t addr, size_t len);
-
-/** Whether the target wants reports of this kind of access. */
-static inline bool gfi_rkey_is_counted(const struct gfi_rkey *rkey, bool is_write)
-{
-    return (rkey->events & (is_write ? FI_REMOTE_WRITE : FI_REMOTE_READ)) != 0;
-}
 
 /** Locked: begins a new READ, WRITE or ATOMIC, after earlier operations of the same peer that wait
  * for keys. */

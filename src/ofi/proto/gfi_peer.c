@@ -5,10 +5,6 @@
 #include <string.h>
 
 #define GFI_WATCH_PEERS 64 /* checked by one call */
-#define GFI_DRAIN_EMPTY 32 /* calls in which the NIC found nothing: its queues are empty */
-#define GFI_DRAIN_ROUNDS                                                                           \
-    4096 /* rounds after which the queues count as empty, even if other peers
-          * keep sending */
 
 /* ---- making ---- */
 
@@ -253,6 +249,13 @@ void gfi_peer_send(struct gfi_peer *peer, uint8_t am_id, const void *message, si
     }
 }
 
+void gfi_peer_send_fin(struct gfi_peer *peer, uint64_t op, int error)
+{
+    struct gfi_fin fin = {.header = peer->header, .op = op, .error = (uint32_t)error};
+
+    gfi_peer_send(peer, GFI_AM_FIN, &fin, sizeof(fin));
+}
+
 bool gfi_peer_progress(struct gfi_peer *peer)
 {
     struct gfi_ctl *ctl;
@@ -273,7 +276,7 @@ bool gfi_peer_progress(struct gfi_peer *peer)
         }
         free(ctl);
     }
-    return gfi_send_deferred(peer);
+    return true;
 }
 
 /* ---- state ---- */
@@ -339,40 +342,6 @@ void gfi_peer_fail(struct gfi_peer *peer, int error)
         peer->is_draining = true;
         peer->domain->drain_rounds = 0;
         peer->domain->due = true;
-    }
-}
-
-static void gfi_peer_end_receives(struct gfi_peer *peer)
-{
-    if (peer->is_draining) {
-        gfi_list_del(&peer->draining);
-        peer->is_draining = false;
-    }
-    gfi_recv_fail_peer(peer);
-}
-
-void gfi_peer_cut(struct gfi_peer *peer, int error)
-{
-    gfi_peer_fail(peer, error);
-    peer->is_cut = true;
-    gfi_peer_end_receives(peer);
-}
-
-/* The queues count as empty when the NIC finds nothing in several consecutive calls. While other
- * peers keep sending, no call finds nothing. Then a fixed number of rounds suffices, because each
- * call polls all queues. */
-void gfi_peers_drain(struct gfi_domain *domain)
-{
-    unsigned i;
-
-    for (i = 0; i < GFI_DRAIN_EMPTY && domain->drain_rounds < GFI_DRAIN_ROUNDS; i++) {
-        if (uct_iface_progress(domain->uct.iface) != 0) {
-            domain->drain_rounds++;
-            return;
-        }
-    }
-    while (!gfi_list_is_empty(&domain->draining)) {
-        gfi_peer_end_receives(gfi_list_entry(domain->draining.next, struct gfi_peer, draining));
     }
 }
 

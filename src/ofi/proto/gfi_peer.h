@@ -85,6 +85,9 @@ int gfi_peer_check(struct gfi_peer *peer);
  */
 void gfi_peer_send(struct gfi_peer *peer, uint8_t am_id, const void *message, size_t len);
 
+/** Locked: notify the peer that its operation is over. */
+void gfi_peer_send_fin(struct gfi_peer *peer, uint64_t op, int error);
+
 /** Locked: send waiting messages. @return whether nothing is left */
 bool gfi_peer_progress(struct gfi_peer *peer);
 
@@ -97,12 +100,6 @@ void gfi_peer_update(struct gfi_peer *peer);
 /** Locked: the peer is dead. Operations on the peer end with an error. Receives that name the peer
  * end when the NIC's queues are empty. */
 void gfi_peer_fail(struct gfi_peer *peer, int error);
-
-/** Locked: as gfi_peer_fail(), because a message of the peer was lost here: receives fail at once. */
-void gfi_peer_cut(struct gfi_peer *peer, int error);
-
-/** Locked: handle messages of failed peers in the NIC's queues. Then fail the peers' receives. */
-void gfi_peers_drain(struct gfi_domain *domain);
 
 /** Whether no message of the peer can arrive any more, so a receive that names the peer fails. */
 static inline bool gfi_peer_is_over(const struct gfi_peer *peer)
@@ -118,6 +115,20 @@ ucs_status_t gfi_peer_on_error(void *domain, uct_ep_h ep, ucs_status_t status);
 
 /** Locked: look whether some of the peers are still there. */
 void gfi_peers_watch(struct gfi_domain *domain);
+
+/* ---- keys (gfi_rkey.c) ---- */
+
+/** Locked: the known properties of a key, or NULL. */
+struct gfi_rkey *gfi_rkey_find(const struct gfi_peer *peer, uint64_t key);
+
+/** Whether a known key allows an access. @return 0 or a positive FI_ error */
+int gfi_rkey_check(const struct gfi_rkey *rkey, bool is_write, uint64_t addr, size_t len);
+
+/** Whether the target wants reports of this kind of access. */
+static inline bool gfi_rkey_is_counted(const struct gfi_rkey *rkey, bool is_write)
+{
+    return (rkey->events & (is_write ? FI_REMOTE_WRITE : FI_REMOTE_READ)) != 0;
+}
 
 /** Locked: forget a key. @param rkey is freed when its last operation ends */
 void gfi_rkey_forget(struct gfi_peer *peer, uint64_t key);

@@ -67,13 +67,6 @@ static void gfi_recv_release_multi(struct gfi_ep *ep, struct gfi_recv *recv)
     gfi_recv_free(ep, recv);
 }
 
-void gfi_recv_send_fin(struct gfi_peer *peer, uint64_t op, int error)
-{
-    struct gfi_fin fin = {.header = peer->header, .op = op, .error = (uint32_t)error};
-
-    gfi_peer_send(peer, GFI_AM_FIN, &fin, sizeof(fin));
-}
-
 /* ---- into the buffer ---- */
 
 /* The place of the next message: the whole buffer, or the next part of a buffer for several
@@ -137,7 +130,7 @@ static void gfi_recv_eager(struct gfi_ep *ep, struct gfi_recv *recv,
     gfi_place_write(&place, 0, bytes, len);
     gfi_recv_finish_message(ep, recv, envelope, &place, 0);
     if (gfi_unlikely(envelope->flags & GFI_HDR_ACK)) {
-        gfi_recv_send_fin(envelope->peer, envelope->op, 0);
+        gfi_peer_send_fin(envelope->peer, envelope->op, 0);
     }
 }
 
@@ -242,7 +235,7 @@ void gfi_recv_finish(struct gfi_op *op, int error)
     struct gfi_recv *recv = op->recv;
     struct gfi_ep *ep = op->ep;
 
-    gfi_recv_send_fin(op->peer, op->remote_op, error);
+    gfi_peer_send_fin(op->peer, op->remote_op, error);
     gfi_op_free(op);
     gfi_recv_finish_message(ep, recv, &envelope, &place, error);
 }
@@ -256,11 +249,12 @@ static void gfi_recv_announced(struct gfi_ep *ep, struct gfi_recv *recv,
 
     if (op == NULL) {
         gfi_recv_take_place(ep, recv, 0, &place);
-        gfi_recv_send_fin(envelope->peer, envelope->op, FI_ENOMEM);
+        gfi_peer_send_fin(envelope->peer, envelope->op, FI_ENOMEM);
         gfi_recv_finish_message(ep, recv, envelope, &place, FI_ENOMEM);
         return;
     }
     gfi_recv_take_place(ep, recv, envelope->len, &op->place);
+    op->finish = gfi_recv_finish;
     op->recv = recv;
     op->envelope = *envelope;
     op->remote_op = envelope->op;
@@ -351,7 +345,9 @@ static void gfi_recv_keep(struct gfi_ep *ep, bool tagged, const struct gfi_envel
 
     if (msg == NULL) {
         GFI_WARN(FI_LOG_EP_DATA, "no memory for an unexpected message of %zu bytes\n", len);
-        gfi_peer_cut(envelope->peer, FI_ENOMEM);
+        gfi_peer_fail(envelope->peer, FI_ENOMEM);
+        envelope->peer->is_cut = true; /* later messages of the peer must not overtake this one */
+        gfi_recv_fail_peer(envelope->peer);
         return;
     }
     msg->envelope = *envelope;
@@ -442,7 +438,7 @@ static struct gfi_unexpected *gfi_recv_claimed(struct gfi_ep *ep, const struct f
 static void gfi_recv_discard(struct gfi_ep *ep, struct gfi_unexpected *msg)
 {
     if (msg->envelope.announced || (msg->envelope.flags & GFI_HDR_ACK)) {
-        gfi_recv_send_fin(msg->envelope.peer, msg->envelope.op, 0);
+        gfi_peer_send_fin(msg->envelope.peer, msg->envelope.op, 0);
     }
     gfi_recv_free_msg(ep->domain, msg);
 }
@@ -471,10 +467,6 @@ static ssize_t gfi_recv_peek(struct gfi_ep *ep, bool tagged, uint64_t source, ui
     struct gfi_envelope nothing = {.tag = tag};
     struct gfi_unexpected *msg = gfi_recv_find(ep, tagged, source, tag, ignore);
 
-    if (msg == NULL) {
-        gfi_progress(ep->domain);
-        msg = gfi_recv_find(ep, tagged, source, tag, ignore);
-    }
     if (msg == NULL) {
         gfi_recv_report_error(ep, context, tagged, &nothing, 0, 0, FI_ENOMSG);
         return 0;
@@ -566,6 +558,16 @@ static void gfi_recv_post(struct gfi_ep *ep, struct gfi_recv *recv, uint64_t sou
     }
 }
 
+bool gfi_recv_is_unexpected(struct gfi_ep *ep, bool tagged, fi_addr_t addr, uint64_t tag,
+                            uint64_t ignore)
+{
+    struct gfi_peer *peer;
+    uint64_t source;
+
+    return gfi_recv_source(ep, addr, &source, &peer) &&
+           gfi_recv_find(ep, tagged, source, tag, ignore) != NULL;
+}
+
 ssize_t gfi_recv(struct gfi_ep *ep, bool tagged, const struct iovec *iov, size_t iov_count,
                  fi_addr_t addr, uint64_t tag, uint64_t ignore, void *context, uint64_t flags)
 {
@@ -653,6 +655,10 @@ void gfi_recv_fail_peer(struct gfi_peer *peer)
     struct gfi_domain *domain = peer->domain;
     unsigned i;
 
+    if (peer->is_draining) {
+        gfi_list_del(&peer->draining);
+        peer->is_draining = false;
+    }
     for (i = 0; i < GFI_MAX_EPS; i++) {
         if (domain->eps[i] != NULL) {
             gfi_recv_fail_in(domain->eps[i], &domain->eps[i]->tagged, peer);
@@ -672,7 +678,7 @@ static void gfi_recv_cleanup_match(struct gfi_ep *ep, struct gfi_match *match)
     gfi_list_for_each_safe(item, next, &match->all_msgs) {
         msg = gfi_of(item, struct gfi_unexpected, match.all);
         if (msg->envelope.announced || (msg->envelope.flags & GFI_HDR_ACK)) {
-            gfi_recv_send_fin(msg->envelope.peer, msg->envelope.op, FI_ECANCELED);
+            gfi_peer_send_fin(msg->envelope.peer, msg->envelope.op, FI_ECANCELED);
         }
         gfi_recv_free_msg(ep->domain, msg);
     }

@@ -265,7 +265,8 @@ static int gfi_send_now(const struct gfi_send *send, struct gfi_peer *peer, uint
 
 /* ---- to a peer that has not said HELLO ---- */
 
-/* Keep the message until the peer has answered: programs need not try again */
+/* Keep the message until the peer has answered: programs need not try again.
+ * @return GFI_SEND_WAITS or -FI_EAGAIN */
 static int gfi_send_defer(const struct gfi_send *send, struct gfi_peer *peer, uint64_t dst_ep,
                           const struct gfi_place *place)
 {
@@ -286,8 +287,7 @@ static int gfi_send_defer(const struct gfi_send *send, struct gfi_peer *peer, ui
     gfi_list_del(&op->link);
     gfi_list_add(&peer->deferred, &op->link);
     gfi_peer_update(peer);
-    gfi_progress(send->ep->domain); /* a program that only sends should see the answer, too */
-    return 0;
+    return GFI_SEND_WAITS;
 }
 
 /* @return false: the NIC has no room */
@@ -352,9 +352,6 @@ ssize_t gfi_send(const struct gfi_send *send)
         ret = gfi_send_defer(send, peer, entry->header, &place);
     } else if (ret == 0) {
         ret = gfi_send_now(send, peer, entry->header, &place);
-    }
-    if (ret == -FI_EAGAIN) {
-        gfi_progress(send->ep->domain); /* a caller may try again and do nothing else */
     }
     return ret;
 }

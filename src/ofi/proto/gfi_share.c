@@ -94,19 +94,17 @@ void gfi_share_on_accept(struct gfi_domain *domain, struct gfi_peer *peer,
     gfi_peer_send(peer, GFI_AM_GRANT, grant, sizeof(*grant) + grant->rkey_len);
 }
 
-void gfi_share_on_fin(struct gfi_op *op, int error)
+bool gfi_share_on_fin(struct gfi_op *op, int error)
 {
     if (op->shared == 0) {
         GFI_WARN(FI_LOG_EP_DATA, "peer %u ends what it was not asked for\n", op->peer->id);
-        return;
+        return false;
     }
     if (error != 0) {
         op->fetch_end += op->shared; /* the receiver fetches this part, too */
     }
     op->shared = 0;
-    if (!op->in_flight) {
-        gfi_recv_progress(op);
-    }
+    return !op->in_flight;
 }
 
 /* ---- sender ---- */
@@ -127,6 +125,15 @@ void gfi_share_on_offer(struct gfi_domain *domain, struct gfi_peer *peer,
     domain->num_helps++;
     op->helps = true;
     gfi_peer_send(peer, GFI_AM_ACCEPT, &accept, sizeof(accept));
+}
+
+static void gfi_share_finish(struct gfi_op *op, int error)
+{
+    struct gfi_peer *peer = op->peer;
+    uint64_t recv = op->remote_op;
+
+    gfi_op_free(op);
+    gfi_peer_send_fin(peer, recv, error);
 }
 
 /* Makes the write of a part of a message. The key belongs to this operation: `revoked` frees both.
@@ -152,6 +159,7 @@ static struct gfi_op *gfi_share_new_write(struct gfi_op *message, const struct g
     rkey->uses = 1;
     rkey->base = rkey->addr = grant->addr;
     rkey->length = grant->length;
+    op->finish = gfi_share_finish;
     op->rkey = rkey;
     op->remote_op = grant->recv;
     op->remote_addr = grant->addr;
@@ -177,7 +185,7 @@ void gfi_share_on_grant(struct gfi_domain *domain, struct gfi_peer *peer,
         op = gfi_share_new_write(message, grant);
     }
     if (op == NULL) { /* of an endpoint that was closed, or no memory */
-        gfi_recv_send_fin(peer, grant->recv, FI_ECANCELED);
+        gfi_peer_send_fin(peer, grant->recv, FI_ECANCELED);
         return;
     }
     gfi_rma_run(op);
