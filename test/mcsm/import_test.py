@@ -23,8 +23,8 @@ ROUNDS = int(os.environ.get("MCSM_IMPORT_ROUNDS", 60))
 def load():
     """The program as a module, because a new process for each broken file is slow."""
     sys.dont_write_bytecode = True
-    loader = importlib.machinery.SourceFileLoader("mcsm_import", IMPORT)
-    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("mcsm_import", loader))
+    loader = importlib.machinery.SourceFileLoader("program", IMPORT)
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("program", loader))
     loader.exec_module(module)
     return module
 

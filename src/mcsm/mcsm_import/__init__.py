@@ -1,0 +1,1 @@
+"""The readers of OpenSM's files, and the writer of mcsm.conf."""
