@@ -29,9 +29,18 @@ CFLAGS   = -std=gnu99 -fopenmp -O2 -g0 -w
 ucx-gtest: $(objects)
 	$(CXX) -fopenmp -o $@ $^ $(libraries) -lucp -luct -lucs -lucm -ldl -lpthread
 
+# The headers of most tests, which the compiler reads once
+headers.h:
+	printf '#include <%s>\n' uct/uct_test.h uct/uct_p2p_test.h ucp/ucp_test.h >$@
+
+headers.h.gch: headers.h
+	$(CXX) $(CPPFLAGS) $(CXXFLAGS) -x c++-header -o $@ $<
+
+$(suite:%=gtest/%.o): headers.h.gch
+
 gtest/%.o: $(gtest)/%.cc
 	@mkdir -p $(@D)
-	$(CXX) $(CPPFLAGS) $(CXXFLAGS) -c -o $@ $<
+	$(CXX) $(CPPFLAGS) $(CXXFLAGS) $(if $(filter $*,$(suite)),-include headers.h) -c -o $@ $<
 
 perf/%.o: $(perflib)/%.cc
 	@mkdir -p $(@D)
