@@ -5,6 +5,7 @@
 #include "ctl/hook.h"
 #include "ctl/metrics.h"
 #include "sm/keys.h"
+#include "standby/drains.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -90,6 +91,13 @@ static void on_members(void *arg, uint16_t mlid, void (*leaf)(void *, uint64_t, 
     mcsm_sa_members(daemon->sa, mlid, leaf, leaf_arg);
 }
 
+static void on_drained(void *arg, uint64_t guid, uint8_t port, bool on)
+{
+    struct mcsm_daemon *daemon = arg;
+
+    mcsm_drains_send(daemon->standbys, guid, port, on);
+}
+
 /* ---- life ---- */
 
 /* The manager and its administration; the requests of `daemon` are there already. */
@@ -97,7 +105,7 @@ static int start(struct mcsm_daemon *daemon)
 {
     const struct mcsm_config *config = daemon->config;
     struct mcsm_sm_events events = {daemon,   on_swept, on_end_port, on_trap,
-                                    on_state, on_event, on_members};
+                                    on_state, on_event, on_members,  on_drained};
 
     mcsm_mads_limits(daemon->smps, config->window, config->timeout, config->retries);
     mcsm_mads_limits(daemon->reports, 16, config->timeout, 2);
@@ -106,11 +114,12 @@ static int start(struct mcsm_daemon *daemon)
     if (daemon->sm == NULL) {
         return -ENOMEM;
     }
-    mcsm_health_attach(daemon->health, daemon->sm);
     daemon->standbys = mcsm_standbys_new(daemon->sm, daemon->reports);
     if (daemon->standbys == NULL) {
         return -ENOMEM;
     }
+    mcsm_drains_offer(daemon->standbys, daemon->sm);
+    mcsm_health_attach(daemon->health, daemon->sm, daemon->standbys);
     daemon->sa = mcsm_sa_new(daemon->sm, daemon->reports, daemon->standbys);
     return daemon->sa ? 0 : -ENOMEM;
 }

@@ -1,4 +1,5 @@
 /* The health of links, on the model: counters, limits, holds, and links that must stay. */
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <unistd.h>
@@ -430,4 +431,146 @@ TEST_F(Health, WrongLinesOfTheHolds)
     start("");
     EXPECT_EQ(MCSM_LINK_HELD, state(0, 2));
     EXPECT_EQ(3u, link(0, 2)->holds);
+}
+
+/* A standby at h3, with a state directory of its own. Two links lead to it. */
+class HealthStandby : public Health
+{
+  protected:
+    void SetUp() override
+    {
+        Health::SetUp();
+        model_link(&model, 2, 5, 3, 5);
+        strcpy(other_directory, "/tmp/mcsm-model-XXXXXX");
+        ASSERT_NE(nullptr, mkdtemp(other_directory));
+        m = start_manager(4, 9, directory);
+        model_health(m, 10);
+    }
+    void TearDown() override
+    {
+        model_manager_free(s);
+        std::filesystem::remove_all(other_directory);
+        Health::TearDown();
+    }
+    struct model_manager *start_manager(int host, int priority, const char *state)
+    {
+        std::string text = "[cluster]\nname = a\nsm-key = 0x1111\nm-key = 0x2222\nstate-dir = " +
+                           std::string(state) + "\npriority = " + std::to_string(priority) +
+                           "\n[sweep]\ninterval = 0\n[health]\ninterval = 10\nerrors = 100\n"
+                           "hold = 600\nhold-max = 3600\n";
+        struct model_manager *manager = model_manager_new(&model, host, text.c_str());
+        run(manager);
+        return manager;
+    }
+    void run(struct model_manager *manager)
+    {
+        for (int i = 0; i < 10; i++) {
+            model_run(manager, 4000);
+        }
+    }
+    void start_standby()
+    {
+        s = start_manager(7, 3, other_directory);
+        ASSERT_EQ(MCSM_SM_STANDBY_STATE, s->sm->election.state);
+        mcsm_sm_sweep(m->sm);
+        run(m);
+        mcsm_sa_run(m->sa, mcsm_now() + 2000);
+        run(m);
+        ASSERT_EQ(1u, mcsm_standbys_live(m->standbys));
+    }
+    void hold()
+    {
+        symbol_errors(0, 2, 200);
+        model_health(m, 10);
+        run(m);
+        ASSERT_EQ(MCSM_LINK_HELD, state(0, 2));
+    }
+    /* The standby becomes the master, and takes the place of `m`. Packets from h0 to h1 have this
+     * number of hops all the time; 0: any. */
+    void kill_master(int wanted_hops)
+    {
+        model_manager_free(m);
+        m = s;
+        s = nullptr;
+        mcsm_put32(model.nodes[4].ports[1].info, MCSM_PI_CAPABILITY, 0);
+        for (int i = 0; i < 4; i++) {
+            m->sm->sweep.next_poll = 0;
+            for (int step = 0; step < 1000; step++) {
+                model_run(m, 1);
+                if (wanted_hops > 0) {
+                    ASSERT_EQ(wanted_hops, hops(0, 1)) << step;
+                }
+            }
+        }
+        ASSERT_EQ(MCSM_SM_MASTER_STATE, m->sm->election.state);
+    }
+    bool is_used(int sw, int port)
+    {
+        const uint8_t *lft = model.nodes[sw].lft;
+        return std::find(lft, lft + MODEL_LIDS, port) != lft + MODEL_LIDS;
+    }
+    struct model_manager *s = nullptr;
+    char other_directory[64];
+};
+
+/* The hold is older than the standby, the drains are not. */
+TEST_F(HealthStandby, HoldsAndDrainsOutliveTheMaster)
+{
+    ASSERT_NO_FATAL_FAILURE(hold());
+    ASSERT_NO_FATAL_FAILURE(start_standby());
+    ASSERT_EQ(0, mcsm_sm_drain(m->sm, 0x102, 5, true));
+    ASSERT_EQ(0, mcsm_sm_drain(m->sm, 0x100, 3, true));
+    ASSERT_EQ(0, mcsm_sm_drain(m->sm, 0x100, 3, false));
+    run(m);
+    ASSERT_EQ(4, hops(0, 1)) << "the way round the ring";
+    ASSERT_NO_FATAL_FAILURE(kill_master(4));
+    EXPECT_EQ(MCSM_LINK_HELD, state(0, 2));
+    EXPECT_EQ(1u, link(0, 2)->holds);
+    EXPECT_NEAR(link(0, 2)->held_until, mcsm_now() + 600000, 30000);
+    EXPECT_EQ(1u, mcsm_health_held(m->health));
+    EXPECT_FALSE(is_used(2, 5));
+    EXPECT_FALSE(is_used(3, 5));
+    EXPECT_TRUE(all_reached());
+    /* The new master ends both. */
+    EXPECT_EQ(0, mcsm_health_release(m->health, 0x100, 2));
+    EXPECT_EQ(0, mcsm_sm_drain(m->sm, 0x102, 5, false));
+    run(m);
+    EXPECT_EQ(3, hops(0, 1));
+    EXPECT_TRUE(is_used(2, 5) || is_used(3, 5));
+}
+
+TEST_F(HealthStandby, EndedHoldsAndDrainsEndOnTheStandby)
+{
+    ASSERT_NO_FATAL_FAILURE(start_standby());
+    ASSERT_NO_FATAL_FAILURE(hold());
+    ASSERT_EQ(0, mcsm_sm_drain(m->sm, 0x102, 5, true));
+    run(m);
+    ASSERT_EQ(0, mcsm_sm_drain(m->sm, 0x102, 5, false));
+    ASSERT_EQ(0, mcsm_health_release(m->health, 0x100, 2));
+    run(m);
+    EXPECT_EQ(nullptr, s->sm->drains.list);
+    ASSERT_NO_FATAL_FAILURE(kill_master(3));
+    EXPECT_EQ(MCSM_LINK_UP, state(0, 2));
+}
+
+/* Another link fails while no manager is the master: the held link is the only way to h1. */
+TEST_F(HealthStandby, HeldLinkIsUsedIfTheNewMasterNeedsIt)
+{
+    ASSERT_NO_FATAL_FAILURE(start_standby());
+    ASSERT_NO_FATAL_FAILURE(hold());
+    model_unlink(&model, 1, 2);
+    ASSERT_NO_FATAL_FAILURE(kill_master(0));
+    run(m);
+    EXPECT_EQ(MCSM_LINK_UP, state(0, 2));
+    EXPECT_TRUE(all_reached());
+}
+
+/* The holds of a former time, in the file of the standby, are not those of the master. */
+TEST_F(HealthStandby, OldHoldsOfTheStandbyAreForgotten)
+{
+    std::ofstream(std::string(other_directory) + "/a.holds")
+        << "0x100/2 0x101/3 " << time(nullptr) + 500 << " 3\n";
+    ASSERT_NO_FATAL_FAILURE(start_standby());
+    ASSERT_NO_FATAL_FAILURE(kill_master(3));
+    EXPECT_EQ(MCSM_LINK_UP, state(0, 2));
 }

@@ -1,6 +1,7 @@
 #include "model.h"
 
 #include "sm/keys.h"
+#include "standby/drains.h"
 
 #include <stdlib.h>
 #include <unistd.h>
@@ -447,6 +448,11 @@ static void new_state(void *arg, uint8_t state)
     mcsm_sa_state(((struct model_manager *)arg)->sa, state);
 }
 
+static void drained(void *arg, uint64_t guid, uint8_t port, bool on)
+{
+    mcsm_drains_send(((struct model_manager *)arg)->standbys, guid, port, on);
+}
+
 struct model_manager *model_manager_new(struct model *model, int host, const char *text)
 {
     struct model_manager *manager = calloc(1, sizeof(*manager));
@@ -456,7 +462,8 @@ struct model_manager *model_manager_new(struct model *model, int host, const cha
                                     .trap = trap,
                                     .members = members,
                                     .state = new_state,
-                                    .event = event};
+                                    .event = event,
+                                    .drained = drained};
     char path[] = "/tmp/mcsm-model-XXXXXX";
     int fd = mkstemp(path);
 
@@ -485,7 +492,8 @@ struct model_manager *model_manager_new(struct model *model, int host, const cha
     manager->sa = mcsm_sa_new(manager->sm, manager->reports, manager->standbys);
     manager->polls = mcsm_mads_new(64, 100, 1, send_packet, manager);
     manager->health = mcsm_health_new(manager->polls);
-    mcsm_health_attach(manager->health, manager->sm);
+    mcsm_drains_offer(manager->standbys, manager->sm);
+    mcsm_health_attach(manager->health, manager->sm, manager->standbys);
     return manager;
 }
 

@@ -366,6 +366,13 @@ static void order_drain(struct mcsm_daemon *daemon, const char *word, bool on, F
         fprintf(out, "error expected GUID/PORT, such as 0x0002c90200410a28/17\n");
         return;
     }
+    if (daemon->sm->election.state == MCSM_SM_STANDBY_STATE) {
+        fprintf(out,
+                "error this manager is a standby: give the order to the master 0x%016lx, "
+                "which sends it to its standbys\n",
+                daemon->sm->election.master_guid);
+        return;
+    }
     if (mcsm_sm_drain(daemon->sm, guid, port, on) < 0) {
         fprintf(out, "error %s is %s\n", word, on ? "not in this cluster" : "not drained");
         return;

@@ -7,11 +7,15 @@
 #include <stdlib.h>
 #include <utlist.h>
 
+/* Offsets in a record for standbys. */
+enum { END = 9, LEFT = 18, HOLDS = 26 };
+
 struct mcsm_health {
     struct mcsm_mads *mads;
     struct mcsm_sm *sm;
     struct mcsm_link *links;
-    struct mcsm_hold *remembered; /* holds of a former process, until the first sweep */
+    struct mcsm_standbys *standbys;
+    struct mcsm_hold *remembered; /* of a former process or master, until the first sweep */
     bool attached;
     bool polling;
     unsigned held;                         /* links */
@@ -42,17 +46,6 @@ void mcsm_health_free(struct mcsm_health *health)
     }
     mcsm_holds_free(&health->remembered);
     free(health);
-}
-
-void mcsm_health_attach(struct mcsm_health *health, struct mcsm_sm *sm)
-{
-    health->sm = sm;
-    health->polling = false;
-    health->next_poll = 0;
-    if (!health->attached) {
-        health->attached = true;
-        mcsm_holds_read(sm->config, mcsm_now(), &health->remembered);
-    }
 }
 
 /* ---- what the commands see ---- */
@@ -187,9 +180,25 @@ static void tell(struct mcsm_health *health, const struct mcsm_link *link, const
                 b->port, what);
 }
 
-static void save(const struct mcsm_health *health, uint64_t now)
+static void send(struct mcsm_health *health, struct mcsm_standby *only,
+                 const struct mcsm_link *link, uint64_t now)
+{
+    uint8_t payload[MCSM_STATE_PAYLOAD] = {0};
+
+    for (int i = 0; i < 2; i++) {
+        mcsm_put64(payload, END * i, link->ends[i].guid);
+        payload[END * i + 8] = link->ends[i].port;
+    }
+    mcsm_put64(payload, LEFT, link->held_until > now ? link->held_until - now : 0);
+    mcsm_put32(payload, HOLDS, link->holds);
+    mcsm_standbys_send(health->standbys, only, MCSM_STATE_HOLD, link->held_until == 0, payload);
+}
+
+/* A hold begins or ends: the file and the standbys get it. */
+static void save(struct mcsm_health *health, const struct mcsm_link *link, uint64_t now)
 {
     mcsm_holds_write(health->sm->config, health->links, now);
+    send(health, NULL, link, now);
 }
 
 static void release(struct mcsm_health *health, struct mcsm_link *link, const char *event,
@@ -200,7 +209,7 @@ static void release(struct mcsm_health *health, struct mcsm_link *link, const ch
     link->held_until = 0;
     link->good_since = now;
     forget(link);
-    save(health, now);
+    save(health, link, now);
     tell(health, link, event, MCSM_LOG_INFO, what);
 }
 
@@ -266,7 +275,7 @@ static void hold_until(struct mcsm_health *health, struct mcsm_link *link, uint6
     link->holds++;
     link->held_until = until;
     forget(link);
-    save(health, now);
+    save(health, link, now);
     tell(health, link, "link-held", MCSM_LOG_WARN, said);
 }
 
@@ -292,20 +301,31 @@ static void hold(struct mcsm_health *health, struct mcsm_link *link, uint64_t no
     hold_until(health, link, now + seconds * 1000, now, said);
 }
 
-/* Holds the links again that a former process held. */
+/* Whether the link may be held again. If the former master held the link, then the port is out of
+ * the routes already, and mcsm_health_swept() releases the link if it is needed. */
+static bool may_hold_again(struct mcsm_health *health, const struct mcsm_hold *old,
+                           const struct mcsm_link *link, const struct mcsm_port *port, uint64_t now)
+{
+    char text[80];
+
+    return link != NULL && link->held_until == 0 && old->until > now && port != NULL &&
+           link->ends[1].guid == old->ends[1].guid && link->ends[1].port == old->ends[1].port &&
+           (port->held || mcsm_port_usable(port)) &&
+           reason_to_keep(health, link, port, text, sizeof(text)) == NULL;
+}
+
+/* Holds the links again that a former process or the former master held. */
 static void hold_remembered(struct mcsm_health *health, uint64_t now)
 {
     const struct mcsm_hold *old;
-    char text[80], said[80];
+    char said[80];
 
     LL_FOREACH(health->remembered, old) {
         struct mcsm_link *link = mcsm_health_find(health, old->ends[0].guid, old->ends[0].port);
         struct mcsm_port *port = link != NULL ? port_of(health, &link->ends[0]) : NULL;
 
-        if (link == NULL || link->held_until != 0 || old->until <= now || port == NULL ||
-            link->ends[1].guid != old->ends[1].guid || link->ends[1].port != old->ends[1].port ||
-            !mcsm_port_usable(port) ||
-            reason_to_keep(health, link, port, text, sizeof(text)) != NULL) {
+        if (!may_hold_again(health, old, link, port, now)) {
+            mcsm_sm_hold(health->sm, old->ends[0].guid, old->ends[0].port, false);
             continue;
         }
         link->holds = old->holds - 1; /* hold_until() counts this hold */
@@ -359,6 +379,8 @@ static struct mcsm_link *record(struct mcsm_health *health, const uint64_t guids
     } else if (link->held_until != 0) {
         mcsm_sm_hold(health->sm, key.guid, key.port, false); /* another cable is in the port */
         health->held--;
+        link->held_until = 0;
+        send(health, NULL, link, 0);
     }
     mcsm_mads_reset(health->mads); /* answers on their way may be counters of the former ends */
     health->polling = false;
@@ -571,5 +593,78 @@ void mcsm_health_run(struct mcsm_health *health, uint64_t now)
         health->sm->config->health_interval > 0 && now >= health->next_poll &&
         health->sm->stats.heavy_sweeps > 0) {
         start_poll(health, now);
+    }
+}
+
+/* ---- standby managers ---- */
+
+static void send_all(void *arg, struct mcsm_standbys *standbys, struct mcsm_standby *to)
+{
+    struct mcsm_health *health = arg;
+    struct mcsm_link *link, *next;
+
+    (void)standbys;
+    HASH_ITER(hh, health->links, link, next) {
+        if (link->held_until != 0) {
+            send(health, to, link, mcsm_now());
+        }
+    }
+}
+
+/* The routes of the first sweep as the master must not use the link, so the order begins now. The
+ * end of this sweep decides whether the link stays held. */
+static void take_hold(void *arg, bool gone, const uint8_t *payload)
+{
+    struct mcsm_health *health = arg;
+    struct mcsm_hold hold = {.until = mcsm_now() + mcsm_get64(payload, LEFT),
+                             .holds = mcsm_get32(payload, HOLDS)};
+
+    for (int i = 0; i < 2; i++) {
+        hold.ends[i].guid = mcsm_get64(payload, END * i);
+        hold.ends[i].port = payload[END * i + 8];
+    }
+    if (gone) {
+        mcsm_holds_remove(&health->remembered, hold.ends[0].guid, hold.ends[0].port);
+        mcsm_drains_remove(&health->sm->drains, hold.ends[0].guid, hold.ends[0].port, true);
+    } else if (mcsm_holds_add(&health->remembered, &hold) < 0 ||
+               mcsm_drains_add(&health->sm->drains, hold.ends[0].guid, hold.ends[0].port, true) <
+                   0) {
+        mcsm_error("out of memory: a held link will be used again");
+    }
+}
+
+/* The holds from the time when this manager was the master, or from its file, are those of the
+ * present master. */
+static void clear_holds(void *arg)
+{
+    struct mcsm_health *health = arg;
+    struct mcsm_drain *drain, *after;
+    struct mcsm_link *link, *next;
+
+    HASH_ITER(hh, health->links, link, next) {
+        link->held_until = 0;
+    }
+    health->held = 0;
+    mcsm_holds_free(&health->remembered);
+    LL_FOREACH_SAFE(health->sm->drains.list, drain, after) {
+        if (drain->held) {
+            mcsm_drains_remove(&health->sm->drains, drain->guid, drain->port, true);
+        }
+    }
+}
+
+void mcsm_health_attach(struct mcsm_health *health, struct mcsm_sm *sm,
+                        struct mcsm_standbys *standbys)
+{
+    static const struct mcsm_state_ops ops = {MCSM_STATE_HOLD, send_all, take_hold, clear_holds};
+
+    health->sm = sm;
+    health->standbys = standbys;
+    health->polling = false;
+    health->next_poll = 0;
+    mcsm_standbys_offer(standbys, &ops, health);
+    if (!health->attached) {
+        health->attached = true;
+        mcsm_holds_read(sm->config, mcsm_now(), &health->remembered);
     }
 }

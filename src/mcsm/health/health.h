@@ -15,13 +15,13 @@
  * belongs to another manager.
  *
  * Only the master polls. The object outlives a new configuration: mcsm_health_attach(). The holds
- * outlive the process, in STATE-DIR/NAME.holds.
+ * outlive the process, in STATE-DIR/NAME.holds, and go to standby managers.
  */
 #ifndef MCSM_HEALTH_H
 #define MCSM_HEALTH_H
 
 #include "counters.h"
-#include "sm/sm.h"
+#include "standby/standby.h"
 
 enum { MCSM_HEALTH_BUCKETS = 8 };
 
@@ -63,7 +63,8 @@ void mcsm_health_free(struct mcsm_health *health);
 
 /** The manager and its configuration, also after a new configuration. Requests in flight must have
  * been dropped. */
-void mcsm_health_attach(struct mcsm_health *health, struct mcsm_sm *sm);
+void mcsm_health_attach(struct mcsm_health *health, struct mcsm_sm *sm,
+                        struct mcsm_standbys *standbys);
 
 /** After each heavy sweep. Times are in milliseconds of mcsm_now(). */
 void mcsm_health_swept(struct mcsm_health *health, uint64_t now);

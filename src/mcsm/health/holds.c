@@ -37,6 +37,31 @@ static bool parse(const char *line, uint64_t now, struct mcsm_hold *hold)
     return true;
 }
 
+void mcsm_holds_remove(struct mcsm_hold **holds_p, uint64_t guid, uint8_t port)
+{
+    struct mcsm_hold *hold, *next;
+
+    LL_FOREACH_SAFE(*holds_p, hold, next) {
+        if (hold->ends[0].guid == guid && hold->ends[0].port == port) {
+            LL_DELETE(*holds_p, hold);
+            free(hold);
+        }
+    }
+}
+
+int mcsm_holds_add(struct mcsm_hold **holds_p, const struct mcsm_hold *hold)
+{
+    struct mcsm_hold *copy = malloc(sizeof(*copy));
+
+    if (copy == NULL) {
+        return -ENOMEM;
+    }
+    mcsm_holds_remove(holds_p, hold->ends[0].guid, hold->ends[0].port);
+    *copy = *hold;
+    LL_PREPEND(*holds_p, copy);
+    return 0;
+}
+
 void mcsm_holds_read(const struct mcsm_config *config, uint64_t now, struct mcsm_hold **holds_p)
 {
     char path[320], line[256];
@@ -52,16 +77,14 @@ void mcsm_holds_read(const struct mcsm_config *config, uint64_t now, struct mcsm
         return;
     }
     for (int number = 1; fgets(line, sizeof(line), file) != NULL; number++) {
-        struct mcsm_hold read = {0}, *hold;
+        struct mcsm_hold read = {0};
 
         if (!parse(line, now, &read)) {
             mcsm_warn("%s:%d: expected two ends GUID/PORT, a time and a number", path, number);
             continue;
         }
-        hold = read.until != 0 ? malloc(sizeof(*hold)) : NULL;
-        if (hold != NULL) {
-            *hold = read;
-            LL_PREPEND(*holds_p, hold);
+        if (read.until != 0 && mcsm_holds_add(holds_p, &read) < 0) {
+            mcsm_error("out of memory: a held link is used again");
         }
     }
     fclose(file);

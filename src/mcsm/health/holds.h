@@ -24,6 +24,11 @@ struct mcsm_hold {
 void mcsm_holds_read(const struct mcsm_config *config, uint64_t now, struct mcsm_hold **holds_p);
 void mcsm_holds_free(struct mcsm_hold **holds_p);
 
+/** Adds a hold, or replaces the hold of a link with the same first end. -ENOMEM. Removes the hold
+ * with this end. */
+int mcsm_holds_add(struct mcsm_hold **holds_p, const struct mcsm_hold *hold);
+void mcsm_holds_remove(struct mcsm_hold **holds_p, uint64_t guid, uint8_t port);
+
 /** Replaces the file by the links that are held. Errors go to the log. */
 void mcsm_holds_write(const struct mcsm_config *config, const struct mcsm_link *links,
                       uint64_t now);

@@ -498,10 +498,11 @@ static void prune(struct mcsm_sa *sa)
 
 /* ---- records of standby managers ---- */
 
-static void send_all(void *arg, struct mcsm_standby *to)
+static void send_all(void *arg, struct mcsm_standbys *standbys, struct mcsm_standby *to)
 {
     struct mcsm_sa *sa = arg;
 
+    (void)standbys;
     for (const struct mcsm_group *group = sa->groups; group != NULL; group = group->hh.next) {
         send_group(sa, to, group, false);
         for (const struct mcsm_member *member = group->members; member != NULL;

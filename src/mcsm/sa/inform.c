@@ -147,10 +147,11 @@ static void prune(struct mcsm_sa *sa)
 
 /* ---- records of standby managers ---- */
 
-static void send_all(void *arg, struct mcsm_standby *to)
+static void send_all(void *arg, struct mcsm_standbys *standbys, struct mcsm_standby *to)
 {
     struct mcsm_sa *sa = arg;
 
+    (void)standbys;
     for (const struct mcsm_subscription *subscription = sa->subscriptions; subscription != NULL;
          subscription = subscription->next) {
         send_record(sa, to, subscription, false);

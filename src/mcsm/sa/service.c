@@ -168,10 +168,11 @@ static void prune(struct mcsm_sa *sa)
 
 /* ---- records of standby managers ---- */
 
-static void send_all(void *arg, struct mcsm_standby *to)
+static void send_all(void *arg, struct mcsm_standbys *standbys, struct mcsm_standby *to)
 {
     struct mcsm_sa *sa = arg;
 
+    (void)standbys;
     for (const struct mcsm_service *service = sa->services; service != NULL;
          service = service->next) {
         send_record(sa, to, service, false);

@@ -29,6 +29,7 @@ struct mcsm_sm_events {
     void (*members)(void *arg, uint16_t mlid,
                     void (*leaf)(void *leaf_arg, uint64_t port_guid, bool receives),
                     void *leaf_arg);
+    void (*drained)(void *arg, uint64_t guid, uint8_t port, bool on); /* by the administrator */
 };
 
 /** Logs a message and hands the event to the event command. */

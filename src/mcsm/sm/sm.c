@@ -80,7 +80,12 @@ static int order(struct mcsm_sm *sm, uint64_t guid, uint8_t port, bool held, boo
 
 int mcsm_sm_drain(struct mcsm_sm *sm, uint64_t guid, uint8_t port, bool drain)
 {
-    return order(sm, guid, port, false, drain);
+    int status = order(sm, guid, port, false, drain);
+
+    if (status == 0 && sm->events.drained != NULL) {
+        sm->events.drained(sm->events.arg, guid, port, drain);
+    }
+    return status;
 }
 
 int mcsm_sm_hold(struct mcsm_sm *sm, uint64_t guid, uint8_t port, bool hold)

@@ -126,7 +126,9 @@ static size_t used(uint8_t kind)
     static const uint8_t sizes[MCSM_STATE_KINDS] = {[MCSM_STATE_GROUP] = 52,
                                                     [MCSM_STATE_MEMBER] = 42,
                                                     [MCSM_STATE_SERVICE] = MCSM_STATE_PAYLOAD,
-                                                    [MCSM_STATE_SUBSCRIPTION] = 55};
+                                                    [MCSM_STATE_SUBSCRIPTION] = 55,
+                                                    [MCSM_STATE_DRAIN] = 9,
+                                                    [MCSM_STATE_HOLD] = 30};
 
     return kind < MCSM_STATE_KINDS ? sizes[kind] : 0;
 }
@@ -333,7 +335,7 @@ static void greeted(void *arg, void *arg2, const uint8_t *mad, unsigned status)
         const struct mcsm_state_ops *ops = standbys->kinds[kind].ops;
 
         if (ops != NULL && ops->send != NULL) {
-            ops->send(standbys->kinds[kind].arg, standby);
+            ops->send(standbys->kinds[kind].arg, standbys, standby);
         }
     }
     mcsm_standbys_send(standbys, standby, MCSM_STATE_END, false, NULL);

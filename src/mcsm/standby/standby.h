@@ -1,7 +1,8 @@
 /*
  * State on standby managers: the master sends each change of a group, member, service or
  * subscription to every standby of its cluster. If the master dies, the new master knows all
- * registrations, and hosts need not register again. The owner of each kind of record is above this
+ * registrations, and hosts need not register again. Drained and held ports go to the standbys, too,
+ * so that no route uses these ports after a failover. The owner of each kind of record is above this
  * file, and gives its functions by mcsm_standbys_offer().
  *
  * A record is a MAD of a vendor's class (MCSM_CLASS_STATE), Set from the master, answered by the
@@ -39,6 +40,8 @@ enum mcsm_state_kind {
     MCSM_STATE_MEMBER,       /* MGID, port GUID, port GID, state, proxy */
     MCSM_STATE_SERVICE,      /* owner, milliseconds that are left (0: for ever), ServiceRecord */
     MCSM_STATE_SUBSCRIPTION, /* InformInfo, owner, LID, QP number, Q_Key, SL */
+    MCSM_STATE_DRAIN,        /* GUID and port of an order of the administrator */
+    MCSM_STATE_HOLD,         /* GUID and port of both ends, milliseconds left, holds in a row */
     MCSM_STATE_KINDS
 };
 
@@ -49,7 +52,8 @@ struct mcsm_standby;
  * another kind do both. */
 struct mcsm_state_ops {
     enum mcsm_state_kind kind;
-    void (*send)(void *arg, struct mcsm_standby *to); /* sends all of this kind to a new standby */
+    /* Sends all of this kind to a new standby. */
+    void (*send)(void *arg, struct mcsm_standbys *standbys, struct mcsm_standby *to);
     void (*take)(void *arg, bool gone, const uint8_t *payload); /* a record of the master came */
     void (*clear)(void *arg); /* forgets all of this kind: the records of a master begin */
 };
