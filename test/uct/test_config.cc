@@ -52,7 +52,7 @@ const Nonsense iface_nonsense[] = {
     {"ZC_REQ_CAPACITY", "0", "1 to", {}},
     {"ZC_REQ_CAPACITY", "1000000", "16384", {}},
     {"SR_CREDIT_START", "0", "1 to", {}},
-    {"SR_CREDIT_START", "65", "64", {}},
+    {"SR_CREDIT_START", "1025", "1024", {}},
     {"SR_CREDIT_INC", "0", "1 to", {}},
     {"SR_CREDIT_INC", "100000", "16384", {}},
     {"SR_CREDIT_MAX", "0", "1 to", {{"UCX_GLEX_SR_CREDIT_START", "1"}}},

@@ -46,13 +46,18 @@ class Senders
     /* Whether the first `count` that connected may each send so many at once */
     bool have(unsigned count, unsigned window) const
     {
+        return have(count, window, window);
+    }
+
+    bool have(unsigned count, unsigned least, unsigned most) const
+    {
         const uct_glex_iface_t *in = receiver.internals();
 
         if (in->num_vcs < count) {
             return false;
         }
         for (unsigned i = 0; i < count; ++i) {
-            if (in->vcs[i]->mp_rx.window != window) {
+            if ((in->vcs[i]->mp_rx.window < least) || (in->vcs[i]->mp_rx.window > most)) {
                 return false;
             }
         }
@@ -80,12 +85,35 @@ const Env SHARED = {{"UCX_GLEX_CHANNELS", "sr"}};
 
 TEST(Share, AllGrowToTheMaximum)
 {
-    isolated(SHARED, [] {
+    isolated(SHARED + Env{{"UCX_GLEX_SR_CREDIT_MAX", "64"}}, [] {
         Senders senders(20);
         const uct_glex_iface_t *in = senders.receiver.internals();
 
         senders.flood("the first to grow", 3, [&] { return senders.have(3, in->mpq.max); });
         senders.flood("all others", 20, [&] { return senders.have(20, in->mpq.max); });
+    });
+}
+
+/* Large windows divide half of the queue. The windows of the first senders leave room for later ones,
+ * and a sender that leaves makes room. */
+TEST(Share, LargeWindowsDivideTheQueue)
+{
+    isolated(SHARED, [] {
+        Senders senders(40);
+        const uct_glex_iface_t *in = senders.receiver.internals();
+        unsigned shared = in->mpq.shared;
+
+        senders.flood("the first to grow", 1,
+                      [&] { return senders.have(1, shared / 3, in->mpq.max); });
+        senders.flood("the second", 2, [&] { return senders.have(2, shared / 8, in->mpq.max); });
+        senders.flood("all", 40, [&] { return senders.have(40, 64, in->mpq.max); });
+        EXPECT_EQ(in->mpq.num_peers, 40u);
+        EXPECT_LE(in->mpq.promised, shared + 40 * 64);
+        senders.leave(39);
+        senders.flood("the last alone", 1, [&] {
+            return (in->mpq.num_peers == 1) && (in->vcs[39]->mp_rx.window > shared / 4);
+        });
+        EXPECT_EQ(in->mpq.promised, in->vcs[39]->mp_rx.window - 1);
     });
 }
 

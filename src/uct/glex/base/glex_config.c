@@ -81,7 +81,7 @@ ucs_config_field_t uct_glex_iface_config_table[] = {
     {"SR_CREDIT_INC", "16", "Least growth when a peer asks for more credits",
      UCT_GLEX_CONFIG(sr_credit_inc), UCS_CONFIG_TYPE_UINT},
 
-    {"SR_CREDIT_MAX", "64", "Most messages that a peer may send", UCT_GLEX_CONFIG(sr_credit_max),
+    {"SR_CREDIT_MAX", "1024", "Most messages that a peer may send", UCT_GLEX_CONFIG(sr_credit_max),
      UCS_CONFIG_TYPE_UINT},
 
     {NULL}};

@@ -122,6 +122,9 @@ typedef struct uct_glex_iface {
         unsigned start; /* start credit */
         unsigned inc;
         unsigned max;
+        unsigned shared;      /* entries that large windows divide */
+        unsigned promised;    /* entries of all windows beyond the least windows */
+        unsigned num_peers;   /* peers with a window */
         uint8_t told_full;    /* the error line about too many peers was logged */
         ucs_list_link_t wait; /* VCs that wait for entries to connect or accept */
     } mpq;

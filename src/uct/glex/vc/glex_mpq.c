@@ -6,6 +6,9 @@
 /* Fewest entries of a VC */
 #define UCT_GLEX_MPQ_LEAST (UCT_GLEX_VC_CTL_UNITS + UCT_GLEX_CREDIT_LEAST)
 
+/* Windows up to this size do not depend on other peers. Larger windows divide half of the queue. */
+#define UCT_GLEX_MPQ_SMALL 64
+
 /* Advice for the size of the queue: a number of entries, and a number for each peer. By default,
  * nine sixteenths of the queue, less 12 entries, are for least windows. */
 #define UCT_GLEX_MPQ_ADVISED          24
@@ -18,10 +21,12 @@ static void uct_glex_mpq_divide(uct_glex_iface_t *iface, unsigned pool_units, un
     if (UCT_GLEX_NIC_LOSSLESS) {
         iface->mpq.free = INT_MAX;
         iface->mpq.pool = (pool_units > 0) ? pool_units : INT_MAX;
+        iface->mpq.shared = entries / 2;
     } else {
         iface->mpq.pool =
             (pool_units > 0) ? ucs_min(pool_units, entries - UCT_GLEX_MPQ_LEAST) : entries / 4;
         iface->mpq.free = entries - iface->mpq.pool;
+        iface->mpq.shared = iface->mpq.pool;
     }
 }
 
@@ -41,6 +46,8 @@ ucs_status_t uct_glex_mpq_init(uct_glex_iface_t *iface, const uct_glex_iface_con
     iface->mpq.start = config->sr_credit_start;
     iface->mpq.inc = config->sr_credit_inc;
     iface->mpq.max = config->sr_credit_max;
+    iface->mpq.num_peers = 0;
+    iface->mpq.promised = 0;
     ucs_list_head_init(&iface->mpq.wait);
     return UCS_OK;
 }
@@ -51,19 +58,9 @@ static void uct_glex_mpq_take(uct_glex_vc_t *vc, unsigned wanted)
     unsigned taken = ucs_min(wanted, vc->iface->mpq.pool);
 
     vc->iface->mpq.pool -= taken;
+    vc->iface->mpq.promised += taken;
     vc->mp_rx.window += taken;
     uct_glex_vc_tell_limit(vc);
-}
-
-/* The number of peers with entries. Peers that wait or have left have no entries. */
-static unsigned uct_glex_mpq_num_peers(const uct_glex_iface_t *iface)
-{
-    unsigned i, count = 0;
-
-    for (i = 0; i < iface->num_vcs; ++i) {
-        count += (iface->vcs[i]->mp_rx.window > 0);
-    }
-    return count;
 }
 
 static void uct_glex_mpq_tell_full(uct_glex_iface_t *iface)
@@ -72,8 +69,7 @@ static void uct_glex_mpq_tell_full(uct_glex_iface_t *iface)
         iface->mpq.told_full = 1;
         ucs_error("glex: %u peers use up the message queue, and others wait to connect: raise "
                   "UCX_GLEX_EP_MPQ_CAPACITY to %u entries and %u more for each peer",
-                  uct_glex_mpq_num_peers(iface), UCT_GLEX_MPQ_ADVISED,
-                  UCT_GLEX_MPQ_ADVISED_FOR_PEER);
+                  iface->mpq.num_peers, UCT_GLEX_MPQ_ADVISED, UCT_GLEX_MPQ_ADVISED_FOR_PEER);
     }
 }
 
@@ -92,6 +88,7 @@ void uct_glex_mpq_retry(uct_glex_iface_t *iface)
             return;
         }
         iface->mpq.free -= UCT_GLEX_MPQ_LEAST;
+        ++iface->mpq.num_peers;
         vc->mp_rx.window = UCT_GLEX_CREDIT_LEAST;
         uct_glex_mpq_take(vc, iface->mpq.start - UCT_GLEX_CREDIT_LEAST);
         uct_glex_vc_wait_end(vc);
@@ -109,13 +106,25 @@ void uct_glex_mpq_enter(uct_glex_vc_t *vc)
     uct_glex_mpq_retry(vc->iface);
 }
 
-void uct_glex_mpq_grow(uct_glex_vc_t *vc)
+/* How large the VC's window may become. A window above UCT_GLEX_MPQ_SMALL is at most an equal share of
+ * the shared entries, and leaves half of the entries that no window has to other peers. So the windows
+ * of up to some forty peers do not exceed a queue of 4096 entries, and no sender fills the queue. */
+static unsigned uct_glex_mpq_largest(const uct_glex_vc_t *vc)
 {
     const uct_glex_iface_t *iface = vc->iface;
+    int left = iface->mpq.shared - iface->mpq.promised;
+    unsigned share = iface->mpq.shared / iface->mpq.num_peers;
 
+    share = ucs_min(share, vc->mp_rx.window + ucs_max(left, 0) / 2);
+    return ucs_min(iface->mpq.max, ucs_max(UCT_GLEX_MPQ_SMALL, share));
+}
+
+void uct_glex_mpq_grow(uct_glex_vc_t *vc)
+{
     /* A peer may break the protocol and send before its VC has a first window */
     if (vc->mp_rx.window > 0) {
-        uct_glex_mpq_take(vc, uct_glex_credit_growth(&vc->mp_rx, iface->mpq.inc, iface->mpq.max));
+        uct_glex_mpq_take(
+            vc, uct_glex_credit_growth(&vc->mp_rx, vc->iface->mpq.inc, uct_glex_mpq_largest(vc)));
     }
 }
 
@@ -126,6 +135,8 @@ void uct_glex_mpq_return(uct_glex_vc_t *vc)
          * and are discarded first */
         vc->iface->mpq.free += UCT_GLEX_MPQ_LEAST;
         vc->iface->mpq.pool += vc->mp_rx.window - UCT_GLEX_CREDIT_LEAST;
+        vc->iface->mpq.promised -= vc->mp_rx.window - UCT_GLEX_CREDIT_LEAST;
+        --vc->iface->mpq.num_peers;
         vc->mp_rx.window = 0;
     }
 }
