@@ -153,6 +153,66 @@ TEST(UpDown, ReachesAllAndHasNoCreditLoop)
     }
 }
 
+/* A fat tree of two levels: 24 leaves with 4 hosts, 4 tops. `border`: tops with foreign sources. */
+static void fat_tree(Net &net, int border)
+{
+    for (int leaf = 0; leaf < 24; leaf++) {
+        for (int top = 24; top < 28; top++) {
+            net.link(leaf, top);
+        }
+        for (int host = 0; host < 4; host++) {
+            net.host(leaf);
+        }
+    }
+    for (int i = 0; i < 28; i++) {
+        mcsm_graph_target(net.graph, i, 0, 2000 + i, false);
+    }
+    for (int top = 24; top < 24 + border; top++) {
+        net.graph->sw[top].border = true;
+        net.graph->sw[top].hosts = 96 / border;
+    }
+}
+
+/* How many routes from a leaf to a host lead over the top. */
+static int routes_over(const Net &net, int top)
+{
+    int count = 0;
+    for (int leaf = 0; leaf < 24; leaf++) {
+        for (size_t host = 0; host < net.at.size(); host++) {
+            count += net.graph->sw[leaf].ports[net.tables[leaf][1000 + host]].peer == top;
+        }
+    }
+    return count;
+}
+
+/* All tops are equal: each carries a quarter of the routes. Either the tops are the roots, or a leaf
+ * is the root, because two border tops have to reach each other. */
+TEST(UpDown, UsesAllTopsOfAFatTree)
+{
+    Net alone(28, 40);
+    fat_tree(alone, 0);
+    alone.route(MCSM_ENGINE_UPDN);
+    for (int top = 24; top < 28; top++) {
+        EXPECT_EQ(0, alone.graph->sw[top].rank);
+        EXPECT_EQ(24 * 92 / 4, routes_over(alone, top));
+    }
+    Net joined(28, 40);
+    fat_tree(joined, 2);
+    joined.config.contract_only_named = true;
+    joined.route(MCSM_ENGINE_UPDN);
+    for (int from = 0; from < 28; from++) {
+        for (size_t host = 0; host < joined.at.size(); host++) {
+            ASSERT_GE(joined.hops(from, host), 0);
+        }
+    }
+    for (int top = 24; top < 28; top++) {
+        EXPECT_LT(100, routes_over(joined, top)); /* border tops carry other packets too */
+    }
+    for (int top = 24; top < 26; top++) {
+        EXPECT_NE(MCSM_DROP, joined.tables[top][2000 + 49 - top]);
+    }
+}
+
 TEST(UpDown, NeverUpAfterDown)
 {
     std::mt19937 draw(5);

@@ -3,10 +3,15 @@
  * the routes to MCSM_SHIM_OUT at the end, and a few times a second, because the manager may be
  * killed. A test checks in this file that no SMP crossed the border. MCSM_SHIM_LOSS is the share of
  * lost SMPs, in percent.
+ *
+ * MCSM_SHIM_CPU gets one line: how many milliseconds of processor time the manager computed its
+ * routes. A manager sends no SMP while it computes. So this time is the longest processor time
+ * between two SMPs before the first SMP that sets a forwarding table.
  */
 #include <dlfcn.h>
 #include <infiniband/umad.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +19,15 @@
 #include <time.h>
 #include <uthash.h>
 
-enum { CLASS_DIRECT = 0x81, HOP_COUNT = 7, INITIAL_PATH = 128 };
+enum {
+    CLASS_DIRECT = 0x81,
+    METHOD = 3,
+    SET = 2,
+    HOP_COUNT = 7,
+    ATTRIBUTE = 16, /* 2 bytes */
+    LFT = 0x19,
+    INITIAL_PATH = 128
+};
 
 struct route {
     char ports[256];
@@ -74,11 +87,42 @@ static void count(const uint8_t *mad)
     }
 }
 
+static double cpu(void)
+{
+    struct timespec time;
+
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+    return time.tv_sec * 1e3 + time.tv_nsec / 1e6;
+}
+
+/* Measures the time without SMPs, until the first forwarding table is set. */
+static void measure(const uint8_t *mad, const char *path)
+{
+    static double last, longest;
+    static bool done;
+    double since = cpu() - last;
+    FILE *out;
+
+    if (done) {
+        return;
+    }
+    if (last > 0 && since > longest) {
+        longest = since;
+    }
+    last = cpu();
+    done = mad[METHOD] == SET && (mad[ATTRIBUTE] << 8 | mad[ATTRIBUTE + 1]) == LFT;
+    out = done ? fopen(path, "w") : NULL;
+    if (out != NULL) {
+        fprintf(out, "%.0f\n", longest);
+        fclose(out);
+    }
+}
+
 int umad_send(int port, int agent, void *umad, int length, int timeout, int retries)
 {
     static int (*real)(int, int, void *, int, int, int);
     const uint8_t *mad = umad_get_mad(umad);
-    const char *loss = getenv("MCSM_SHIM_LOSS");
+    const char *loss = getenv("MCSM_SHIM_LOSS"), *times = getenv("MCSM_SHIM_CPU");
 
     if (real == NULL) {
         *(void **)&real = dlsym(RTLD_NEXT, "umad_send");
@@ -86,6 +130,9 @@ int umad_send(int port, int agent, void *umad, int length, int timeout, int retr
     }
     if (mad[1] == CLASS_DIRECT) {
         count(mad);
+    }
+    if (times != NULL) {
+        measure(mad, times);
     }
     if (loss != NULL && rand_r(&seed) % 100 < atoi(loss)) {
         return 0;

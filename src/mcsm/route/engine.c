@@ -9,6 +9,10 @@
  * the traffic of all sources is added to the links of the path. So the balance counts packets, not
  * table entries.
  *
+ * The first targets are routed before the traffic of the other targets is known. If the links are
+ * then loaded unevenly, all targets are routed again, by the least traffic of the whole path. The
+ * traffic of a target is removed before. A fat tree is loaded evenly by the first choice alone.
+ *
  * Up/Down: ranks direct the links. A packet goes up zero or more times, then down zero or more
  * times. A table knows only the destination. So a switch with a path of down links always selects a
  * path of down links, and a packet that came down never goes up. All up channels, ordered towards
@@ -25,7 +29,8 @@
 #include <string.h>
 
 enum {
-    TREES = 128 /* different ways to a transit switch, which LIDs of other clusters share */
+    SAMPLED = 64, /* targets that judge a root */
+    TREES = 128   /* different ways to a transit switch, which LIDs of other clusters share */
 };
 
 struct engine {
@@ -39,6 +44,7 @@ struct engine {
     uint8_t *candidates; /* ports */
     uint64_t *cost;      /* for each switch: the traffic on its path to the target */
     uint64_t *flow;
+    bool passes;  /* packets pass from one cluster to another through this cluster */
     int *by_rank; /* Up/Down: all switches, highest first */
     int *down;    /* Up/Down: steps of a way that leads down only */
 };
@@ -323,8 +329,33 @@ static int highest_first(const void *a, const void *b)
 
 /* ---- the choice ---- */
 
+/* Adds the traffic to a target to the links of its routes, or takes it away if `sign` is -1. */
+static void carry(struct engine *engine, const struct mcsm_target *target, uint64_t weight,
+                  int64_t sign)
+{
+    struct mcsm_graph *graph = engine->graph;
+
+    for (int i = 0; i < engine->order_count; i++) {
+        const struct mcsm_gswitch *sw = &graph->sw[engine->order[i]];
+        int sources = target->foreign && !engine->passes ? sw->hosts - sw->entering : sw->hosts;
+
+        engine->flow[engine->order[i]] = i > 0 ? sources * weight : 0;
+    }
+    for (int i = engine->order_count - 1; i > 0; i--) {
+        const struct mcsm_gswitch *sw = &graph->sw[engine->order[i]];
+        uint8_t port = sw->lft[target->lid];
+
+        if (port == MCSM_DROP) {
+            continue;
+        }
+        graph->load[sw->first_link + port] += sign * engine->flow[engine->order[i]];
+        engine->flow[sw->ports[port].peer] += engine->flow[engine->order[i]];
+    }
+}
+
 /* `weight`: how many LIDs will go this way. */
-static void choose(struct engine *engine, const struct mcsm_target *target, uint64_t weight)
+static void choose(struct engine *engine, const struct mcsm_target *target, uint64_t weight,
+                   bool again)
 {
     struct mcsm_graph *graph = engine->graph;
 
@@ -341,7 +372,8 @@ static void choose(struct engine *engine, const struct mcsm_target *target, uint
             uint64_t load = graph->load[sw->first_link + p];
             uint64_t cost = engine->cost[sw->ports[p].peer] + load;
 
-            if (load < least || (load == least && cost < best)) {
+            if (again ? cost < best || (cost == best && load < least) :
+                        load < least || (load == least && cost < best)) {
                 least = load;
                 best = cost;
                 port = p;
@@ -349,19 +381,8 @@ static void choose(struct engine *engine, const struct mcsm_target *target, uint
         }
         engine->cost[at] = best;
         sw->lft[target->lid] = port;
-        engine->flow[at] = sw->hosts * weight;
     }
-    engine->flow[target->sw] = 0;
-    for (int i = engine->order_count - 1; i > 0; i--) {
-        const struct mcsm_gswitch *sw = &graph->sw[engine->order[i]];
-        uint8_t port = sw->lft[target->lid];
-
-        if (port == MCSM_DROP) {
-            continue;
-        }
-        graph->load[sw->first_link + port] += engine->flow[engine->order[i]];
-        engine->flow[sw->ports[port].peer] += engine->flow[engine->order[i]];
-    }
+    carry(engine, target, weight, 1);
 }
 
 static int by_switch(const void *a, const void *b)
@@ -381,22 +402,38 @@ static int by_switch(const void *a, const void *b)
     return x->lid < y->lid ? -1 : x->lid > y->lid;
 }
 
+/* Counts the first `count` switches of the order; `sources`: only switches with sources. */
+static int count_order(const struct engine *engine, int count, bool sources)
+{
+    int found = 0;
+
+    for (int i = 0; i < count; i++) {
+        found += !sources || engine->graph->sw[engine->order[i]].hosts > 0;
+    }
+    return found;
+}
+
 /* Whether every switch that is connected with a target also has a legal way to it. With several
- * roots it may not: two of them need not be connected by a way that goes up once and down once. */
+ * roots it may not: two of them need not be connected by a way that goes up once and down once. The
+ * LID of a switch is a target of hosts only: switches, such as the tops of a fat tree, do not send to
+ * each other. */
 static bool reaches_all(struct engine *engine)
 {
-    int last = -1;
+    const struct mcsm_target *last = NULL;
 
     for (size_t i = 0; i < engine->graph->target_count; i++) {
-        int target = engine->graph->targets[i].sw, connected;
+        const struct mcsm_target *target = &engine->graph->targets[i];
+        bool own = target->port == 0;
+        int connected;
 
-        if (target == last) {
+        if (last != NULL && target->sw == last->sw && own == (last->port == 0)) {
             continue;
         }
         last = target;
-        connected = mcsm_distances(engine->graph, target, engine->distance, engine->order);
-        updn(engine, target);
-        if (engine->order_count < connected) {
+        connected = mcsm_distances(engine->graph, target->sw, engine->distance, engine->order);
+        connected = count_order(engine, connected, own);
+        updn(engine, target->sw);
+        if (count_order(engine, engine->order_count, own) < connected) {
             return false;
         }
     }
@@ -412,24 +449,93 @@ static void sort_by_rank(struct engine *engine)
     qsort(engine->by_rank, engine->graph->count, sizeof(int), highest_first);
 }
 
-/* The only root: a border switch, whose packets then only go down, or else the centre. */
-static int find_root(struct engine *engine)
+static int links_of(const struct mcsm_gswitch *sw)
 {
-    const struct mcsm_graph *graph = engine->graph;
-    int best = -1, best_links = -1;
+    int links = 0;
+
+    for (int p = 1; p <= sw->nports; p++) {
+        links += sw->ports[p].peer >= 0;
+    }
+    return links;
+}
+
+/* The border switch, or the switch with hosts, that has most links. -1: none. */
+static int find_linked(const struct mcsm_graph *graph, bool border)
+{
+    int best = -1;
 
     for (int i = 0; i < graph->count; i++) {
-        int links = 0;
+        const struct mcsm_gswitch *sw = &graph->sw[i];
 
-        for (int p = 1; p <= graph->sw[i].nports; p++) {
-            links += graph->sw[i].ports[p].peer >= 0;
-        }
-        if (graph->sw[i].border && links > best_links) {
+        if ((border ? sw->border : sw->hosts > 0 && !sw->border) &&
+            (best < 0 || links_of(sw) > links_of(&graph->sw[best]))) {
             best = i;
-            best_links = links;
         }
     }
-    return best >= 0 ? best : find_centre(engine->graph, engine->distance, engine->order);
+    return best;
+}
+
+static int rank_from(struct engine *engine, int root)
+{
+    if (mcsm_rank(engine->graph, &engine->graph->sw[root].guid, 1) < 0) {
+        return -ENOMEM;
+    }
+    sort_by_rank(engine);
+    return 0;
+}
+
+/* Counts the steps of the routes of a sample of targets, and the ports that they may choose from. */
+static void judge_ranks(struct engine *engine, uint64_t *steps_p, uint64_t *choices_p)
+{
+    const struct mcsm_graph *graph = engine->graph;
+    int stride = graph->count / SAMPLED + 1;
+
+    *steps_p = *choices_p = 0;
+    for (int target = 0; target < graph->count; target += stride) {
+        updn(engine, target);
+        for (int i = 1; i < engine->order_count; i++) {
+            const struct mcsm_gswitch *sw = &graph->sw[engine->order[i]];
+
+            if (sw->hosts > 0) {
+                *steps_p += engine->distance[engine->order[i]];
+                *choices_p += engine->first[i + 1] - engine->first[i];
+            }
+        }
+    }
+}
+
+/* Computes ranks from one root. The first candidate is a border switch, whose packets then only go
+ * down, or else the centre. The second candidate is a switch with hosts. The candidate with shorter
+ * routes is the root, or the candidate with more choices. Below a leaf of a fat tree all tops are
+ * equal. Below a top, all routes lead through this top. */
+static int rank_from_one(struct engine *engine, int *root_p)
+{
+    const struct mcsm_config *config = engine->config;
+    const struct mcsm_graph *graph = engine->graph;
+    int first = find_linked(graph, true), other = find_linked(graph, false);
+    uint64_t steps, choices, other_steps, other_choices;
+
+    if (first < 0) {
+        first = find_centre(engine->graph, engine->distance, engine->order);
+    }
+    *root_p = first;
+    if (rank_from(engine, first) < 0) {
+        return -ENOMEM;
+    }
+    /* Only a border switch as root helps to keep the contract. */
+    if (other < 0 || (graph->sw[first].border && !config->contract_only_named)) {
+        return 0;
+    }
+    judge_ranks(engine, &steps, &choices);
+    if (rank_from(engine, other) < 0) {
+        return -ENOMEM;
+    }
+    judge_ranks(engine, &other_steps, &other_choices);
+    if (other_steps < steps || (other_steps == steps && other_choices > choices)) {
+        *root_p = other;
+        return 0;
+    }
+    return rank_from(engine, first);
 }
 
 /* Computes ranks. If several roots do not reach all switches, one root is used: a path up to the
@@ -437,7 +543,7 @@ static int find_root(struct engine *engine)
 static int rank_for_updn(struct engine *engine)
 {
     const struct mcsm_config *config = engine->config;
-    uint64_t root;
+    int root = -1, status;
 
     if (mcsm_rank(engine->graph, config->roots, config->root_count) < 0) {
         return -ENOMEM;
@@ -446,14 +552,14 @@ static int rank_for_updn(struct engine *engine)
     if (reaches_all(engine)) {
         return 0;
     }
-    root = config->root_count ? config->roots[0] : engine->graph->sw[find_root(engine)].guid;
-    mcsm_log(config->root_count ? MCSM_LOG_WARN : MCSM_LOG_INFO,
-             "with several roots up/down does not reach all: 0x%016lx is the only root", root);
-    if (mcsm_rank(engine->graph, &root, 1) < 0) {
-        return -ENOMEM;
+    for (int i = 0; i < engine->graph->count && config->root_count > 0 && root < 0; i++) {
+        root = engine->graph->sw[i].guid == config->roots[0] ? i : -1;
     }
-    sort_by_rank(engine);
-    return 0;
+    status = root >= 0 ? rank_from(engine, root) : rank_from_one(engine, &root);
+    mcsm_log(config->root_count ? MCSM_LOG_WARN : MCSM_LOG_INFO,
+             "with several roots up/down does not reach all: 0x%016lx is the only root",
+             engine->graph->sw[root].guid);
+    return status;
 }
 
 static int engine_open(struct engine *engine)
@@ -493,13 +599,19 @@ static void engine_close(struct engine *engine)
 /* Routes all targets of one switch. A transit switch may have tens of thousands of foreign LIDs
  * behind it. Only the first TREES of these LIDs get separate routes. Further LIDs use these routes
  * in turn. */
-static void route_group(struct engine *engine, const struct mcsm_target *targets, size_t count)
+static void route_group(struct engine *engine, const struct mcsm_target *targets, size_t count,
+                        bool again)
 {
     size_t chosen = targets->foreign && count > TREES ? TREES : count;
     struct mcsm_graph *graph = engine->graph;
 
     for (size_t i = 0; i < chosen; i++) {
-        choose(engine, &targets[i], (count - i + chosen - 1) / chosen);
+        uint64_t weight = (count - i + chosen - 1) / chosen;
+
+        if (again) {
+            carry(engine, &targets[i], weight, -1);
+        }
+        choose(engine, &targets[i], weight, again);
     }
     for (int k = 0; k < graph->count && chosen < count; k++) {
         uint8_t *lft = graph->sw[k].lft;
@@ -516,14 +628,48 @@ int mcsm_route(struct mcsm_graph *graph, const struct mcsm_config *config)
     return mcsm_route_by(graph, config, config->engine);
 }
 
-int mcsm_route_by(struct mcsm_graph *graph, const struct mcsm_config *config, enum mcsm_engine kind)
+static void route_all(struct engine *engine, bool again)
 {
     static void (*const list[])(struct engine *, int) = {
         [MCSM_ENGINE_MINHOP] = minhop, [MCSM_ENGINE_UPDN] = updn, [MCSM_ENGINE_DOR] = dor,
         [MCSM_ENGINE_LASH] = minhop,   [MCSM_ENGINE_TORUS] = dor, [MCSM_ENGINE_AUTO] = minhop};
+    const struct mcsm_graph *graph = engine->graph;
+
+    for (size_t i = 0, end; i < graph->target_count; i = end) {
+        const struct mcsm_target *first = &graph->targets[i];
+
+        for (end = i; end < graph->target_count && graph->targets[end].sw == first->sw &&
+                      graph->targets[end].foreign == first->foreign &&
+                      (graph->targets[end].port == 0) == (first->port == 0);
+             end++) {
+            continue;
+        }
+        list[engine->kind](engine, first->sw);
+        route_group(engine, first, end - i, again);
+    }
+}
+
+/* Whether the most loaded link has more than a tenth more than the mean of all loaded links. */
+static bool is_uneven(const struct mcsm_graph *graph)
+{
+    uint64_t most = 0, sum = 0, count = 0;
+
+    for (int i = 0; i < graph->links; i++) {
+        most = graph->load[i] > most ? graph->load[i] : most;
+        sum += graph->load[i];
+        count += graph->load[i] > 0;
+    }
+    return most * count * 10 > sum * 11;
+}
+
+int mcsm_route_by(struct mcsm_graph *graph, const struct mcsm_config *config, enum mcsm_engine kind)
+{
     struct engine engine = {.graph = graph, .config = config, .kind = kind};
     int status = engine_open(&engine);
 
+    for (size_t i = 0; i < config->neighbour_count; i++) {
+        engine.passes |= config->neighbours[i].passes_names[0] != '\0';
+    }
     for (int i = 0; i < graph->count; i++) {
         memset(graph->sw[i].lft, MCSM_DROP, graph->lid_top + 1);
     }
@@ -531,15 +677,11 @@ int mcsm_route_by(struct mcsm_graph *graph, const struct mcsm_config *config, en
     if (graph->target_count > 0) {
         qsort(graph->targets, graph->target_count, sizeof(*graph->targets), by_switch);
     }
-    for (size_t i = 0, end; status == 0 && i < graph->target_count; i = end) {
-        for (end = i; end < graph->target_count && graph->targets[end].sw == graph->targets[i].sw &&
-                      graph->targets[end].foreign == graph->targets[i].foreign &&
-                      (graph->targets[end].port == 0) == (graph->targets[i].port == 0);
-             end++) {
-            continue;
+    if (status == 0) {
+        route_all(&engine, false);
+        if (is_uneven(graph)) {
+            route_all(&engine, true);
         }
-        list[kind](&engine, graph->targets[i].sw);
-        route_group(&engine, graph->targets + i, end - i);
     }
     engine_close(&engine);
     return status;

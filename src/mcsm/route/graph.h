@@ -27,6 +27,7 @@ struct mcsm_gswitch {
     struct mcsm_gport *ports; /* 1..nports */
     uint8_t *lft;             /* lid_top + 1 entries; written by mcsm_route() */
     int hosts;                /* sources of packets: end ports, and sources behind transit ports */
+    int entering;             /* how many of them are behind transit ports */
     int first_link;           /* number of its port 0 among all ports of the graph */
     int rank;                 /* Up/Down: steps from the nearest root */
     uint8_t nports;

@@ -6,11 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TRIES = MCSM_MAX_LANES + 1 };
-
 struct lanes {
     struct mcsm_graph *graph;
-    struct mcsm_deps *deps[TRIES];
+    struct mcsm_deps *deps[MCSM_MAX_LANES];
+    int limit;
     int count;
     int *first; /* of each switch: its first target */
 };
@@ -118,7 +117,7 @@ static bool add_ways(const struct lanes *lanes, struct mcsm_deps *deps, int from
 /* Assigns the packets between two switches to the first lane in which they close no circle. */
 static int place_pair(struct lanes *lanes, int a, int b)
 {
-    for (int lane = 0; lane < TRIES; lane++) {
+    for (int lane = 0; lane < lanes->limit; lane++) {
         struct mcsm_deps *deps = lanes->deps[lane];
         size_t mark;
 
@@ -138,7 +137,7 @@ static int place_pair(struct lanes *lanes, int a, int b)
         }
         mcsm_deps_undo(deps, mark);
     }
-    return TRIES;
+    return lanes->limit;
 }
 
 static int by_switch(const void *a, const void *b)
@@ -156,8 +155,8 @@ static int place_all(struct lanes *lanes, uint8_t *lane)
         for (int b = a + 1; b < count; b++) {
             int found = place_pair(lanes, a, b);
 
-            if (found < 0 || found == TRIES) {
-                return found;
+            if (found < 0 || found == lanes->limit) {
+                return found < 0 ? found : lanes->limit + 1;
             }
             lane[(size_t)a * count + b] = lane[(size_t)b * count + a] = found;
         }
@@ -165,9 +164,9 @@ static int place_all(struct lanes *lanes, uint8_t *lane)
     return lanes->count;
 }
 
-int mcsm_lanes_assign(struct mcsm_graph *graph, const struct mcsm_tree *tree)
+int mcsm_lanes_assign(struct mcsm_graph *graph, const struct mcsm_tree *tree, int limit)
 {
-    struct lanes lanes = {.graph = graph, .count = 1};
+    struct lanes lanes = {.graph = graph, .count = 1, .limit = limit};
     uint8_t *lane = calloc((size_t)graph->count + 1, graph->count + 1);
     int result = -ENOMEM;
 
@@ -184,11 +183,11 @@ int mcsm_lanes_assign(struct mcsm_graph *graph, const struct mcsm_tree *tree)
         }
         result = place_all(&lanes, lane);
     }
-    for (int i = 0; i < TRIES; i++) {
+    for (int i = 0; i < MCSM_MAX_LANES; i++) {
         mcsm_deps_free(lanes.deps[i]);
     }
     free(lanes.first);
-    if (result > 0 && result < TRIES) {
+    if (result > 0 && result <= limit) {
         free(graph->lane);
         graph->lane = lane;
         graph->lanes = result;

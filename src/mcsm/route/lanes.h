@@ -15,9 +15,9 @@
 enum { MCSM_MAX_LANES = 15 };
 
 /** Gives all pairs of switches lanes: graph->lane and graph->lanes. `tree` may be NULL; its packets
- * use lane 0. Returns the number of lanes. MCSM_MAX_LANES + 1 means that InfiniBand has too few
- * lanes; the graph is then unchanged. -ENOMEM. */
-int mcsm_lanes_assign(struct mcsm_graph *graph, const struct mcsm_tree *tree);
+ * use lane 0. Returns the number of lanes. `limit` + 1 means that `limit` lanes, at most
+ * MCSM_MAX_LANES, do not suffice; the graph is then unchanged. -ENOMEM. */
+int mcsm_lanes_assign(struct mcsm_graph *graph, const struct mcsm_tree *tree, int limit);
 
 /* Notes the dependencies of all groups of a tree. -ENOMEM. */
 struct mcsm_deps;

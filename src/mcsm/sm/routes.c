@@ -1,9 +1,9 @@
 /* From the fabric to the graph that is routed, and from its routes to the tables of the switches.
  */
 #include "route/contract.h"
-#include "route/deps.h"
 #include "route/lanes.h"
 #include "phases.h"
+#include "route/plan.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -162,37 +162,18 @@ static struct mcsm_graph *make_graph(const struct mcsm_sm *sm)
             graph->sw[port->node->index].bare = false;
         }
         if (border->transit && is_open(port)) {
-            graph->sw[port->node->index].border = true;
-            graph->sw[port->node->index].hosts +=
-                foreign_sources(sm->config, border->neighbour, fabric->ca_count);
+            struct mcsm_gswitch *sw = &graph->sw[port->node->index];
+            int entering = foreign_sources(sm->config, border->neighbour, fabric->ca_count);
+
+            sw->border = true;
+            sw->hosts += entering;
+            sw->entering += entering;
         }
     }
     return graph;
 }
 
 /* ---- lanes and the contract of the borders ---- */
-
-/* Searches for a circle of channels, including packets of groups. Returns its length. */
-static int find_loop(const struct mcsm_sm *sm, const struct mcsm_graph *graph,
-                     const struct mcsm_tree *tree, int *circle, int room)
-{
-    bool shared = tree != NULL && sm->config->multicast_sl == 0;
-    int found = 0;
-
-    for (int lane = 0; lane < graph->lanes && found == 0; lane++) {
-        struct mcsm_deps *deps = mcsm_deps_new(graph);
-
-        found = deps ? mcsm_deps_note_unicast(deps, lane) : -ENOMEM;
-        if (found == 0 && lane == 0 && shared) {
-            found = mcsm_lanes_note_tree(deps, graph, tree);
-        }
-        if (found == 0) {
-            found = mcsm_deps_circle(deps, circle, room);
-        }
-        mcsm_deps_free(deps);
-    }
-    return found;
-}
 
 /* The lanes that every link of the cluster has. */
 static int lanes_there(const struct mcsm_sm *sm)
@@ -229,45 +210,6 @@ static void report_loop(struct mcsm_sm *sm, const struct mcsm_graph *graph, cons
         }
     }
     sm->stats.credit_loop = length > 0 ? length : 0;
-}
-
-/* Routes of the engine and a tree. */
-static int route_and_grow(struct mcsm_sm *sm, struct mcsm_graph *graph, enum mcsm_engine engine,
-                          struct mcsm_tree **tree_p)
-{
-    int status = mcsm_route_by(graph, sm->config, engine);
-
-    sm->stats.engine = engine;
-    mcsm_tree_free(*tree_p);
-    *tree_p = status == 0 ? mcsm_tree_new(graph, engine == MCSM_ENGINE_UPDN) : NULL;
-    return *tree_p ? 0 : -ENOMEM;
-}
-
-/* The shortest routes with as many lanes as they need; if the links have fewer, Up/Down. */
-static int route_with_lanes(struct mcsm_sm *sm, struct mcsm_graph *graph, enum mcsm_engine engine,
-                            struct mcsm_tree **tree_p)
-{
-    int there = lanes_there(sm), needed, loop = find_loop(sm, graph, *tree_p, NULL, 0);
-
-    sm->stats.lanes_needed = 1;
-    if (loop <= 0) {
-        return loop;
-    }
-    needed = mcsm_lanes_assign(graph, sm->config->multicast_sl == 0 ? *tree_p : NULL);
-    if (needed < 0) {
-        return needed;
-    }
-    sm->stats.lanes_needed = needed;
-    if (needed <= there && needed <= MCSM_MAX_LANES) {
-        return 0;
-    }
-    mcsm_warn("%s routing needs %d virtual lanes to be free of deadlock, and the links have %d: "
-              "up/down is used",
-              mcsm_engine_name(engine), needed, there);
-    graph->lanes = 1;
-    free(graph->lane);
-    graph->lane = NULL;
-    return route_and_grow(sm, graph, MCSM_ENGINE_UPDN, tree_p);
 }
 
 struct borders {
@@ -421,20 +363,24 @@ static bool has_transit(const struct mcsm_config *config)
 static int compute(struct mcsm_sm *sm, struct mcsm_graph *graph, struct mcsm_tree **tree_p)
 {
     enum mcsm_engine engine = sm->config->engine;
+    bool shared = sm->config->multicast_sl == 0;
+    struct mcsm_plan plan;
     int status, circle[8];
 
     if (engine == MCSM_ENGINE_AUTO) {
         engine = has_transit(sm->config) ? MCSM_ENGINE_UPDN : MCSM_ENGINE_LASH;
     }
-    status = route_and_grow(sm, graph, engine, tree_p);
-    if (status == 0 && (engine == MCSM_ENGINE_LASH || engine == MCSM_ENGINE_TORUS)) {
-        status = route_with_lanes(sm, graph, engine, tree_p);
-    }
-    if (status == 0 && engine == MCSM_ENGINE_UPDN && has_transit(sm->config)) {
+    status = mcsm_plan_routes(graph, sm->config, engine, lanes_there(sm), &plan);
+    *tree_p = plan.tree;
+    sm->stats.engine = plan.engine;
+    sm->stats.lanes_needed = plan.lanes_needed;
+    if (status == 0 && plan.engine == MCSM_ENGINE_UPDN && has_transit(sm->config)) {
         status = keep_contract(sm, graph, *tree_p);
     }
     if (status == 0) {
-        report_loop(sm, graph, circle, find_loop(sm, graph, *tree_p, circle, 8));
+        int length = mcsm_plan_find_loop(graph, shared ? *tree_p : NULL, circle, 8);
+
+        report_loop(sm, graph, circle, length);
     }
     return status;
 }
