@@ -7,6 +7,7 @@
 #include "console.h"
 #include "links.h"
 #include "metrics.h"
+#include "page.h"
 #include "sa/path.h"
 
 #include <errno.h>
@@ -418,6 +419,13 @@ static void dump_fabric(struct mcsm_daemon *daemon, const char *const *arguments
     (void)arguments;
     fputs("text\n", out);
     mcsm_dump_fabric(daemon->sm, out);
+}
+
+static void page(struct mcsm_daemon *daemon, const char *const *arguments, FILE *out)
+{
+    (void)arguments;
+    fputs("text\n", out);
+    mcsm_page(daemon->sm, daemon->health, out);
 }
 
 static void metrics(struct mcsm_daemon *daemon, const char *const *arguments, FILE *out)
