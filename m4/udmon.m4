@@ -5,8 +5,8 @@
 AC_DEFUN([OPENGLEX_UDMON], [
     AC_ARG_WITH([verbs], [AS_HELP_STRING([--without-verbs],
         [leave out the transport ud_mon over InfiniBand and RoCE, which needs libibverbs and
-         librdmacm; it is for UCX 1.13, and left out with another one])], [], [with_verbs=yes])
-    AS_CASE([$openglex_ucx_version], [1.13.*], [], [with_verbs=no])
+         librdmacm; with a UCX other than 1.13, ud_mon is made on request only: --with-verbs])],
+        [], [AS_CASE([$openglex_ucx_version], [1.13.*], [with_verbs=yes], [with_verbs=no])])
     AS_IF([test "x$openglex_ucx_source" = xno], [with_verbs=no])
     AC_ARG_ENABLE([udmon], [AS_HELP_STRING([--disable-udmon],
         [leave out the monitoring library, agent and collector, which need OpenSSL, inih, SQLite,

@@ -182,7 +182,7 @@ static unsigned uct_ud_mon_iface_progress(uct_iface_h tl_iface)
 static ucs_status_t uct_ud_mon_ep_check(uct_ep_h ep, unsigned flags, uct_completion_t *comp)
 {
     (void)ep;
-    UCT_EP_KEEPALIVE_CHECK_PARAM(flags, comp);
+    UCT_COMPAT_EP_CHECK_PARAM(flags, comp);
     return UCS_OK; /* a datagram service knows nothing of its peers */
 }
 
@@ -213,6 +213,16 @@ static uct_iface_ops_t uct_ud_mon_iface_ops = {
     .iface_get_address = uct_ud_mon_iface_get_address,
     .iface_is_reachable = uct_ud_mon_iface_is_reachable,
 };
+
+UCT_COMPAT_DEFINE_IS_REACHABLE(uct_ud_mon_iface_is_reachable_v2, uct_ud_mon_iface_is_reachable)
+
+static uct_iface_internal_ops_t uct_ud_mon_iface_internal_ops = {
+    .iface_estimate_perf = uct_base_iface_estimate_perf,
+    .iface_vfs_refresh = (uct_iface_vfs_refresh_func_t)ucs_empty_function,
+    .ep_query = (uct_ep_query_func_t)ucs_empty_function_return_unsupported,
+    .ep_invalidate = (uct_ep_invalidate_func_t)ucs_empty_function_return_unsupported,
+    UCT_COMPAT_IFACE_IS_REACHABLE(uct_ud_mon_iface_is_reachable_v2)
+        UCT_COMPAT_EP_IS_CONNECTED UCT_COMPAT_IFACE_INTERNAL_OPS};
 
 static ucs_status_t ud_mon_config_check(const uct_ud_mon_iface_config_t *config,
                                         const uct_ud_mon_md_t *md)
@@ -331,7 +341,7 @@ static UCS_CLASS_INIT_FUNC(uct_ud_mon_iface_t, uct_md_h tl_md, uct_worker_h work
                         (params->open_mode & UCT_IFACE_OPEN_MODE_DEVICE),
                     "ib_ud_mon: an interface is opened on a device only");
     UCS_CLASS_CALL_SUPER_INIT(
-        uct_base_iface_t, &uct_ud_mon_iface_ops, &uct_base_iface_internal_ops, tl_md, worker,
+        uct_base_iface_t, &uct_ud_mon_iface_ops, &uct_ud_mon_iface_internal_ops, tl_md, worker,
         params,
         tl_config UCS_STATS_ARG(
             (params->field_mask & UCT_IFACE_PARAM_FIELD_STATS_ROOT) ? params->stats_root : NULL)

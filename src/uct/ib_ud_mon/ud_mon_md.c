@@ -77,33 +77,33 @@ static void uct_ud_mon_md_close(uct_md_h tl_md)
     ucs_free(md);
 }
 
-static ucs_status_t uct_ud_mon_md_query(uct_md_h tl_md, uct_md_attr_t *attr)
+static ucs_status_t uct_ud_mon_md_query(uct_md_h tl_md, uct_compat_md_attr_t *attr)
 {
     uct_ud_mon_md_t *md = ucs_derived_of(tl_md, uct_ud_mon_md_t);
+    __auto_type cap = UCT_COMPAT_MD_ATTR(attr);
 
-    memset(attr, 0, sizeof(*attr));
-    attr->cap.max_reg = md->attr.max_mr_size;
-    attr->cap.flags = UCT_MD_FLAG_REG | UCT_MD_FLAG_NEED_MEMH;
-    attr->cap.reg_mem_types = UCS_BIT(UCS_MEMORY_TYPE_HOST);
-    attr->cap.access_mem_types = UCS_BIT(UCS_MEMORY_TYPE_HOST);
+    uct_compat_md_attr_init(attr);
+    cap->max_reg = md->attr.max_mr_size;
+    cap->flags = UCT_MD_FLAG_REG | UCT_MD_FLAG_NEED_MEMH;
+    cap->reg_mem_types = UCS_BIT(UCS_MEMORY_TYPE_HOST);
+    cap->access_mem_types = UCS_BIT(UCS_MEMORY_TYPE_HOST);
     attr->reg_cost = ucs_linear_func_make(10e-6, 80e-12);
     ucs_strncpy_zero(attr->component_name, uct_ib_ud_mon_component.name, UCT_COMPONENT_NAME_MAX);
-    memset(&attr->local_cpus, 0xff, sizeof(attr->local_cpus));
     return UCS_OK;
 }
 
 /* The memory is registered for sending only. No peer can access it. */
-static ucs_status_t uct_ud_mon_mem_reg(uct_md_h tl_md, void *address, size_t length, unsigned flags,
-                                       uct_mem_h *memh_p)
+static ucs_status_t uct_ud_mon_mem_reg(uct_md_h tl_md, void *address, size_t length,
+                                       uct_compat_mem_reg_arg_t arg, uct_mem_h *memh_p)
 {
     uct_ud_mon_md_t *md = ucs_derived_of(tl_md, uct_ud_mon_md_t);
     struct ibv_mr *mr;
 
     mr = ibv_reg_mr(md->pd, address, length, 0); /* local reads need no permission */
     if (mr == NULL) {
-        uct_md_log_mem_reg_error(flags, "ib_ud_mon: cannot register %zu bytes at %p on %s: %m%s",
-                                 length, address, md->name,
-                                 (errno == ENOMEM) ? " (see ulimit -l)" : "");
+        uct_md_log_mem_reg_error(uct_compat_mem_reg_flags(arg),
+                                 "ib_ud_mon: cannot register %zu bytes at %p on %s: %m%s", length,
+                                 address, md->name, (errno == ENOMEM) ? " (see ulimit -l)" : "");
         return UCS_ERR_IO_ERROR;
     }
     *memh_p = mr;
@@ -122,8 +122,10 @@ static ucs_status_t uct_ud_mon_mem_dereg(uct_md_h tl_md, const uct_md_mem_dereg_
 }
 
 /* There is no remote access, so a packed key is empty. */
-static ucs_status_t uct_ud_mon_mkey_pack(uct_md_h md, uct_mem_h memh,
-                                         const uct_md_mkey_pack_params_t *params, void *buffer)
+static ucs_status_t
+uct_ud_mon_mkey_pack(uct_md_h md, uct_mem_h memh,
+                     UCT_COMPAT_MKEY_PACK_RANGE const uct_md_mkey_pack_params_t *params,
+                     void *buffer)
 {
     (void)md;
     (void)memh;
@@ -141,15 +143,6 @@ static ucs_status_t uct_ud_mon_rkey_release(uct_component_t *component, uct_rkey
     return UCS_OK;
 }
 
-static int uct_ud_mon_is_sockaddr_accessible(uct_md_h md, const ucs_sock_addr_t *addr,
-                                             uct_sockaddr_accessibility_t mode)
-{
-    (void)md;
-    (void)addr;
-    (void)mode;
-    return 0;
-}
-
 static uct_md_ops_t uct_ud_mon_md_ops = {
     .close = uct_ud_mon_md_close,
     .query = uct_ud_mon_md_query,
@@ -160,9 +153,8 @@ static uct_md_ops_t uct_ud_mon_md_ops = {
     .mem_dereg = uct_ud_mon_mem_dereg,
     .mem_query = (uct_md_mem_query_func_t)ucs_empty_function_return_unsupported,
     .mkey_pack = uct_ud_mon_mkey_pack,
-    .is_sockaddr_accessible = uct_ud_mon_is_sockaddr_accessible,
     .detect_memory_type = (uct_md_detect_memory_type_func_t)ucs_empty_function_return_unsupported,
-};
+    UCT_COMPAT_MD_OPS};
 
 static ucs_status_t uct_ud_mon_md_open(uct_component_t *component, const char *md_name,
                                        const uct_md_config_t *config, uct_md_h *md_p)
@@ -263,4 +255,4 @@ uct_component_t uct_ib_ud_mon_component = {
     .tl_list = UCT_COMPONENT_TL_LIST_INITIALIZER(&uct_ib_ud_mon_component),
     .flags = 0,
     .md_vfs_init = (uct_component_md_vfs_init_func_t)ucs_empty_function,
-};
+    UCT_COMPAT_RKEY_COMPARE};

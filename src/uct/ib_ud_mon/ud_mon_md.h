@@ -2,8 +2,7 @@
 #ifndef UD_MON_MD_H
 #define UD_MON_MD_H
 
-#include <uct/base/uct_md.h>
-#include <uct/base/uct_iface.h>
+#include "../compat/uct_compat.h"
 
 #include <infiniband/verbs.h>
 

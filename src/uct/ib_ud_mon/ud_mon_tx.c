@@ -98,7 +98,7 @@ ucs_status_t uct_ud_mon_ep_am_short(uct_ep_h tl_ep, uint8_t id, uint64_t am_head
     if (header == NULL) {
         return UCS_ERR_NO_RESOURCE;
     }
-    uct_am_short_fill_data(header + 1, am_header, payload, length);
+    uct_compat_am_short_fill_data(header + 1, am_header, payload, length);
     uct_iface_trace_am(&iface->super, UCT_AM_TRACE_TYPE_SEND, id, header + 1,
                        sizeof(am_header) + length, "TX: AM_SHORT");
     ud_mon_tx_push(ep, header, id, sizeof(am_header) + length, sizeof(am_header) + length, 1, NULL);

@@ -266,12 +266,12 @@ static int uct_glex_md_parse_name(const char *md_name, uint32_t *nic_p)
     return strcmp(name, md_name) == 0;
 }
 
-static ucs_status_t uct_glex_md_query(uct_md_h uct_md, uct_glex_md_attr_t *attr)
+static ucs_status_t uct_glex_md_query(uct_md_h uct_md, uct_compat_md_attr_t *attr)
 {
     uct_glex_md_t *md = ucs_derived_of(uct_md, uct_glex_md_t);
-    __auto_type cap = UCT_GLEX_MD_ATTR(attr);
+    __auto_type cap = UCT_COMPAT_MD_ATTR(attr);
 
-    uct_glex_md_attr_init(attr);
+    uct_compat_md_attr_init(attr);
     cap->flags = UCT_MD_FLAG_NEED_RKEY;
     if (uct_glex_md_needs_memh(md)) {
         cap->flags |= UCT_MD_FLAG_NEED_MEMH;
@@ -334,7 +334,7 @@ static uct_md_ops_t uct_glex_md_ops = {
     .mem_query = (uct_md_mem_query_func_t)ucs_empty_function_return_unsupported,
     .mkey_pack = uct_glex_mkey_pack,
     .detect_memory_type = (uct_md_detect_memory_type_func_t)ucs_empty_function_return_unsupported,
-    UCT_GLEX_MD_OPS};
+    UCT_COMPAT_MD_OPS};
 
 static ucs_status_t uct_glex_md_open(uct_component_t *component, const char *md_name,
                                      const uct_md_config_t *md_config, uct_md_h *md_p)

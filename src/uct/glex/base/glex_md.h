@@ -213,10 +213,10 @@ ucs_status_t uct_glex_mem_alloc(uct_md_h uct_md, size_t *length_p, void **addres
                                 uct_mem_h *memh_p);
 ucs_status_t uct_glex_mem_free(uct_md_h uct_md, uct_mem_h uct_memh);
 ucs_status_t uct_glex_mem_reg(uct_md_h uct_md, void *address, size_t length,
-                              uct_glex_mem_reg_arg_t arg, uct_mem_h *memh_p);
+                              uct_compat_mem_reg_arg_t arg, uct_mem_h *memh_p);
 ucs_status_t uct_glex_mem_dereg(uct_md_h uct_md, const uct_md_mem_dereg_params_t *params);
 ucs_status_t uct_glex_mkey_pack(uct_md_h uct_md, uct_mem_h uct_memh,
-                                UCT_GLEX_MKEY_PACK_RANGE const uct_md_mkey_pack_params_t *params,
+                                UCT_COMPAT_MKEY_PACK_RANGE const uct_md_mkey_pack_params_t *params,
                                 void *rkey_buffer);
 
 /* ---- both ---- */

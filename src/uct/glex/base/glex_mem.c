@@ -214,10 +214,10 @@ void uct_glex_memh_free_all(uct_glex_md_t *md, uct_glex_memh_t *first)
 }
 
 ucs_status_t uct_glex_mem_reg(uct_md_h uct_md, void *address, size_t length,
-                              uct_glex_mem_reg_arg_t arg, uct_mem_h *memh_p)
+                              uct_compat_mem_reg_arg_t arg, uct_mem_h *memh_p)
 {
     return uct_glex_memh_new(ucs_derived_of(uct_md, uct_glex_md_t), address, length,
-                             uct_glex_mem_reg_flags(arg), (uct_glex_memh_t **)memh_p);
+                             uct_compat_mem_reg_flags(arg), (uct_glex_memh_t **)memh_p);
 }
 
 ucs_status_t uct_glex_mem_dereg(uct_md_h uct_md, const uct_md_mem_dereg_params_t *params)
@@ -245,7 +245,7 @@ ucs_status_t uct_glex_mem_dereg(uct_md_h uct_md, const uct_md_mem_dereg_params_t
 }
 
 ucs_status_t uct_glex_mkey_pack(uct_md_h uct_md, uct_mem_h uct_memh,
-                                UCT_GLEX_MKEY_PACK_RANGE const uct_md_mkey_pack_params_t *params,
+                                UCT_COMPAT_MKEY_PACK_RANGE const uct_md_mkey_pack_params_t *params,
                                 void *rkey_buffer)
 {
     uct_glex_md_t *md = ucs_derived_of(uct_md, uct_glex_md_t);

@@ -1,33 +1,18 @@
 /*
- * The differences between the supported versions of UCX: 1.13 to 1.22.
- *
- * The transport is written for the newest versions. If an older version lacks a function or an
- * argument, this file has a name for the difference. The first version with the newer form is named
- * beside each difference.
+ * The differences between the supported versions of UCX, 1.13 to 1.22, that concern glex only.
+ * compat/uct_compat.h has the differences that concern every transport.
  */
 #ifndef UCT_GLEX_COMPAT_H
 #define UCT_GLEX_COMPAT_H
 
-#include <uct/api/version.h>
-#include <uct/base/uct_iface.h>
-#include <uct/base/uct_md.h>
+#include "../../compat/uct_compat.h"
+
 #include <ucs/datastruct/mpool.h>
 #include <ucs/memory/rcache.h>
 #include <ucs/sys/string.h>
 #include <ucs/sys/sys.h>
 #include <ucs/time/time.h>
 #include <string.h>
-
-#if UCT_API < UCT_VERSION(1, 13)
-#error "glex is made for UCX 1.13 and newer"
-#endif
-
-#if UCT_API >= UCT_VERSION(1, 14)
-#include <uct/api/v2/uct_v2.h>
-#endif
-#if UCT_API >= UCT_VERSION(1, 17)
-#include <ucs/sys/ptr_arith.h>
-#endif
 
 /* Functions of the transport that this file calls: in glex_md.c, glex_query.c, glex_ep.c */
 int uct_glex_rkey_cmp(uct_rkey_t a, uct_rkey_t b);
@@ -36,13 +21,6 @@ int uct_glex_iface_is_reachable(const uct_iface_h tl_iface, const uct_device_add
 int uct_glex_iface_is_reachable_why(const uct_iface_h tl_iface, const uct_device_addr_t *dev_addr,
                                     const char **why_p);
 int uct_glex_ep_is_to(uct_ep_h tl_ep, const uct_iface_addr_t *iface_addr);
-
-/* In 1.22 a check may complete later. The check of glex completes at once. */
-#if UCT_API >= UCT_VERSION(1, 22)
-#define UCT_GLEX_EP_CHECK_PARAM(_flags, _comp) UCT_EP_KEEPALIVE_CHECK_PARAM(_flags)
-#else
-#define UCT_GLEX_EP_CHECK_PARAM(_flags, _comp) UCT_EP_KEEPALIVE_CHECK_PARAM(_flags, _comp)
-#endif
 
 /* The device of an allocation. glex ignores the device, because glex allocates host memory. */
 #if UCT_API >= UCT_VERSION(1, 19)
@@ -57,24 +35,15 @@ int uct_glex_ep_is_to(uct_ep_h tl_ep, const uct_iface_addr_t *iface_addr);
 #define UCT_GLEX_RKEY_UNPACK_PARAMS
 #endif
 
-/* Attributes of the domain, arguments of a registration, pools */
+/* Attributes of the domain, pools */
 
 #if UCT_API >= UCT_VERSION(1, 14)
 
-typedef uct_md_attr_v2_t uct_glex_md_attr_t;
-typedef const uct_md_mem_reg_params_t *uct_glex_mem_reg_arg_t;
-
 /* UCP's protocols of version 1 expect that memory is registered for zero copy */
-#define UCT_GLEX_NEED_MEMH      1
-#define UCT_GLEX_MD_ATTR(_attr) (_attr)
-
-static inline unsigned uct_glex_mem_reg_flags(uct_glex_mem_reg_arg_t arg)
-{
-    return UCT_MD_MEM_REG_FIELD_VALUE(arg, flags, FIELD_FLAGS, 0);
-}
+#define UCT_GLEX_NEED_MEMH 1
 
 /* UCP has its own cache of registrations, and uses the cache only for cache_mem_types */
-static inline void uct_glex_md_attr_set_reg_types(uct_glex_md_attr_t *attr, uint64_t mem_types)
+static inline void uct_glex_md_attr_set_reg_types(uct_compat_md_attr_t *attr, uint64_t mem_types)
 {
     attr->reg_mem_types = mem_types;
     attr->cache_mem_types = mem_types;
@@ -98,20 +67,11 @@ static inline ucs_status_t uct_glex_mpool_init(ucs_mpool_t *mp, size_t elem_size
 
 #else
 
-typedef uct_md_attr_t uct_glex_md_attr_t;
-typedef unsigned uct_glex_mem_reg_arg_t;
-
 /* Put and get need no registration if they end at once. UCX 1.13 would register memory for each
  * request. */
-#define UCT_GLEX_NEED_MEMH      0
-#define UCT_GLEX_MD_ATTR(_attr) (&(_attr)->cap)
+#define UCT_GLEX_NEED_MEMH 0
 
-static inline unsigned uct_glex_mem_reg_flags(uct_glex_mem_reg_arg_t arg)
-{
-    return arg;
-}
-
-static inline void uct_glex_md_attr_set_reg_types(uct_glex_md_attr_t *attr, uint64_t mem_types)
+static inline void uct_glex_md_attr_set_reg_types(uct_compat_md_attr_t *attr, uint64_t mem_types)
 {
     attr->cap.reg_mem_types = mem_types;
 }
@@ -131,23 +91,6 @@ static inline void uct_glex_mpool_cleanup(ucs_mpool_t *mp)
     if (mp->data != NULL) {
         ucs_mpool_cleanup(mp, 1);
     }
-}
-
-static inline void uct_glex_md_attr_init(uct_glex_md_attr_t *attr)
-{
-#if UCT_API >= UCT_VERSION(1, 17)
-    uct_md_base_md_query(attr);
-#else
-#if UCT_API >= UCT_VERSION(1, 14)
-    uint64_t field_mask = attr->field_mask; /* set by UCT: the fields that UCT copies */
-#endif
-
-    memset(attr, 0, sizeof(*attr));
-    memset(&attr->local_cpus, 0xff, sizeof(attr->local_cpus));
-#if UCT_API >= UCT_VERSION(1, 14)
-    attr->field_mask = field_mask;
-#endif
-#endif
 }
 
 /* Keys: flags for invalidation, range of packing, comparison */
@@ -173,13 +116,6 @@ static inline void uct_glex_md_attr_init(uct_glex_md_attr_t *attr)
 #define UCT_GLEX_MEMH_REVOCABLE          1
 #endif
 
-/* The range of a packed key. The keys of glex cover the whole registration. */
-#if UCT_API >= UCT_VERSION(1, 16)
-#define UCT_GLEX_MKEY_PACK_RANGE void *address, size_t length,
-#else
-#define UCT_GLEX_MKEY_PACK_RANGE
-#endif
-
 #if UCT_API >= UCT_VERSION(1, 16)
 #define UCT_GLEX_COMPONENT_OPS .rkey_compare = uct_glex_rkey_compare,
 
@@ -196,20 +132,6 @@ static inline ucs_status_t uct_glex_rkey_compare(uct_component_t *component UCS_
 }
 #else
 #define UCT_GLEX_COMPONENT_OPS
-#endif
-
-/* Operations of a domain that glex does not support. Newer versions of UCX have fewer of them. */
-#if UCT_API >= UCT_VERSION(1, 14)
-#define UCT_GLEX_MD_ATTACH                                                                         \
-    .mem_attach = (uct_md_mem_attach_func_t)ucs_empty_function_return_unsupported,
-#else
-#define UCT_GLEX_MD_ATTACH
-#endif
-#if UCT_API >= UCT_VERSION(1, 16)
-#define UCT_GLEX_MD_OPS UCT_GLEX_MD_ATTACH
-#else
-#define UCT_GLEX_MD_OPS                                                                            \
-    UCT_GLEX_MD_ATTACH.is_sockaddr_accessible = ucs_empty_function_return_zero_int,
 #endif
 
 /* The registration cache. From 1.14 on, UCP has its own cache, and turns its cache off if
@@ -267,27 +189,6 @@ static inline ucs_status_t uct_glex_rcache_get(ucs_rcache_t *rcache, void *addre
 
 /* Internal operations of an interface */
 
-/* 1.20 and 1.22 have this function, 1.21 does not */
-#if (UCT_API == UCT_VERSION(1, 20)) || (UCT_API >= UCT_VERSION(1, 22))
-#define UCT_GLEX_IFACE_QUERY_V2 .iface_query_v2 = uct_iface_base_query_v2,
-#else
-#define UCT_GLEX_IFACE_QUERY_V2
-#endif
-
-#if UCT_API >= UCT_VERSION(1, 20)
-#define UCT_GLEX_EP_GET_DEVICE_EP                                                                  \
-    .ep_get_device_ep = (uct_ep_get_device_ep_func_t)ucs_empty_function_return_unsupported,
-#else
-#define UCT_GLEX_EP_GET_DEVICE_EP
-#endif
-
-#if UCT_API >= UCT_VERSION(1, 14)
-#define UCT_GLEX_EP_CONNECT_TO_EP                                                                  \
-    .ep_connect_to_ep_v2 = (uct_ep_connect_to_ep_v2_func_t)ucs_empty_function_return_unsupported,
-#else
-#define UCT_GLEX_EP_CONNECT_TO_EP
-#endif
-
 #if UCT_API >= UCT_VERSION(1, 15)
 #define UCT_GLEX_IFACE_IS_REACHABLE .iface_is_reachable_v2 = uct_glex_iface_is_reachable_v2,
 
@@ -331,9 +232,7 @@ static inline int uct_glex_ep_is_connected(uct_ep_h tl_ep,
 #endif
 
 #define UCT_GLEX_IFACE_INTERNAL_OPS                                                                \
-    UCT_GLEX_IFACE_QUERY_V2                                                                        \
-    UCT_GLEX_EP_GET_DEVICE_EP                                                                      \
-    UCT_GLEX_EP_CONNECT_TO_EP                                                                      \
+    UCT_COMPAT_IFACE_INTERNAL_OPS                                                                  \
     UCT_GLEX_IFACE_IS_REACHABLE                                                                    \
     UCT_GLEX_EP_IS_CONNECTED
 

@@ -361,7 +361,7 @@ ucs_status_t uct_glex_ep_check(uct_ep_h tl_ep, unsigned flags, uct_completion_t 
     glex_ep_addr_t peer = {.v = ep->peer};
     ucs_status_t status;
 
-    UCT_GLEX_EP_CHECK_PARAM(flags, comp);
+    UCT_COMPAT_EP_CHECK_PARAM(flags, comp);
     if (ep->vc->state == UCT_GLEX_VC_PEER_CLOSED) {
         return uct_glex_ep_not_ready(ep) == UCS_ERR_NO_RESOURCE ? UCS_OK : ep->vc->status;
     }
