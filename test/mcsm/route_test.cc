@@ -1,5 +1,6 @@
 #include <cstring>
 #include <random>
+#include <set>
 #include <unistd.h>
 
 #include "mcsm_test.h"
@@ -211,6 +212,53 @@ TEST(UpDown, UsesAllTopsOfAFatTree)
     for (int top = 24; top < 26; top++) {
         EXPECT_NE(MCSM_DROP, joined.tables[top][2000 + 49 - top]);
     }
+}
+
+/* With LMC 2 the four LIDs of each host leave each switch through as many ports as lead nearer. */
+TEST(Lmc, PathsOfAPairUseDifferentLinks)
+{
+    unsigned several = 0;
+    for (unsigned seed = 0; seed < 50; seed++) {
+        std::mt19937 draw(seed);
+        int count = 6 + draw() % 10;
+        Net net(count, 64);
+        for (int i = 0; i < 4 * count; i++) {
+            int a = draw() % count,
+                b = i < count ? (a = i, (i + 1) % count) : (int)(draw() % count);
+            if (a != b) {
+                net.link(a, b);
+            }
+        }
+        for (int host = 0; host < count; host++) {
+            int sw = draw() % count, port = net.next[sw]++;
+            net.graph->sw[sw].hosts++;
+            for (int lid = 0; lid < 4; lid++) {
+                net.at.push_back(sw);
+                mcsm_graph_target(net.graph, sw, port, 1000 + 4 * host + lid, false);
+            }
+        }
+        net.route(MCSM_ENGINE_MINHOP);
+        for (int from = 0; from < count; from++) {
+            for (int host = 0; host < count; host++) {
+                int to = net.at[4 * host];
+                std::set<uint8_t> nearer, ports;
+                for (int p = 1; p <= 64 && from != to; p++) {
+                    int peer = net.graph->sw[from].ports[p].peer;
+                    if (peer >= 0 && net.distance(peer, to) < net.distance(from, to)) {
+                        nearer.insert(p);
+                    }
+                }
+                for (int lid = 0; lid < 4; lid++) {
+                    ports.insert(net.tables[from][1000 + 4 * host + lid]);
+                }
+                if (from != to) {
+                    ASSERT_EQ(std::min<size_t>(4, nearer.size()), ports.size()) << "seed " << seed;
+                    several += ports.size() > 1;
+                }
+            }
+        }
+    }
+    EXPECT_LT(1000u, several);
 }
 
 TEST(UpDown, NeverUpAfterDown)

@@ -25,6 +25,7 @@
 #include "graph.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,6 +45,9 @@ struct engine {
     uint8_t *candidates; /* ports */
     uint64_t *cost;      /* for each switch: the traffic on its path to the target */
     uint64_t *flow;
+    const struct mcsm_target *siblings; /* the LIDs of one port, also the present one */
+    size_t sibling_count;               /* 0: the port has one LID */
+    uint16_t lid;                       /* the present one */
     bool passes;  /* packets pass from one cluster to another through this cluster */
     int *by_rank; /* Up/Down: all switches, highest first */
     int *down;    /* Up/Down: steps of a way that leads down only */
@@ -353,7 +357,23 @@ static void carry(struct engine *engine, const struct mcsm_target *target, uint6
     }
 }
 
-/* `weight`: how many LIDs will go this way. */
+/* Counts the other LIDs of the target's port that leave a switch through a port. Only LIDs with a
+ * route count: in the first choice those before the target. */
+static unsigned siblings_through(const struct engine *engine, const struct mcsm_gswitch *sw,
+                                 uint8_t port)
+{
+    unsigned count = 0;
+
+    for (size_t i = 0; i < engine->sibling_count; i++) {
+        uint16_t lid = engine->siblings[i].lid;
+
+        count += lid != engine->lid && sw->lft[lid] == port;
+    }
+    return count;
+}
+
+/* `weight`: how many LIDs will go this way. The LIDs of one port (LMC) use different ports of each
+ * switch, as far as the switch has candidates. */
 static void choose(struct engine *engine, const struct mcsm_target *target, uint64_t weight,
                    bool again)
 {
@@ -365,6 +385,7 @@ static void choose(struct engine *engine, const struct mcsm_target *target, uint
         int at = engine->order[i];
         const struct mcsm_gswitch *sw = &graph->sw[at];
         uint64_t least = UINT64_MAX, best = UINT64_MAX;
+        unsigned fewest = UINT_MAX;
         uint8_t port = MCSM_DROP;
 
         for (int k = engine->first[i]; k < engine->first[i + 1]; k++) {
@@ -372,8 +393,12 @@ static void choose(struct engine *engine, const struct mcsm_target *target, uint
             uint64_t load = graph->load[sw->first_link + p];
             uint64_t cost = engine->cost[sw->ports[p].peer] + load;
 
-            if (again ? cost < best || (cost == best && load < least) :
-                        load < least || (load == least && cost < best)) {
+            unsigned same = siblings_through(engine, sw, p);
+            bool better = again ? cost < best || (cost == best && load < least) :
+                                  load < least || (load == least && cost < best);
+
+            if (same < fewest || (same == fewest && better)) {
+                fewest = same;
                 least = load;
                 best = cost;
                 port = p;
@@ -596,6 +621,24 @@ static void engine_close(struct engine *engine)
     free(engine->down);
 }
 
+/* The LIDs of the port of targets[at], which are adjacent. LIDs of other clusters have none. */
+static void find_siblings(struct engine *engine, const struct mcsm_target *targets, size_t count,
+                          size_t at)
+{
+    size_t from = at, to = at + 1;
+
+    while (from > 0 && targets[from - 1].port == targets[at].port) {
+        from--;
+    }
+    while (to < count && targets[to].port == targets[at].port) {
+        to++;
+    }
+    engine->lid = targets[at].lid;
+    engine->siblings = targets + from;
+    engine->sibling_count =
+        targets->foreign || targets->port == 0 || to - from == 1 ? 0 : to - from;
+}
+
 /* Routes all targets of one switch. A transit switch may have tens of thousands of foreign LIDs
  * behind it. Only the first TREES of these LIDs get separate routes. Further LIDs use these routes
  * in turn. */
@@ -611,6 +654,7 @@ static void route_group(struct engine *engine, const struct mcsm_target *targets
         if (again) {
             carry(engine, &targets[i], weight, -1);
         }
+        find_siblings(engine, targets, count, i);
         choose(engine, &targets[i], weight, again);
     }
     for (int k = 0; k < graph->count && chosen < count; k++) {
