@@ -106,12 +106,12 @@ TEST(Poll, RingWaitsForTheQueue)
         while (glex_ext_post_event(pair.source.internals()->nic, sink, 0, 0xf) == GLEX_SUCCESS) {
         } /* foreign events, which nobody minds */
         pair.send();
-        EXPECT_TRUE(pair.ep.vc()->ring_due);
+        EXPECT_TRUE(pair.ep.vc()->er_tx->ring_due);
         for (unsigned i = 0; i < 100; ++i) {
             EXPECT_EQ(pair.source.progress(), 0u) << i;
         }
         progress_until("the message", [&] { return pair.received == pair.sent; });
-        EXPECT_FALSE(pair.ep.vc()->ring_due);
+        EXPECT_FALSE(pair.ep.vc()->er_tx->ring_due);
     });
 }
 

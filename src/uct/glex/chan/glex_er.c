@@ -459,7 +459,6 @@ void uct_glex_er_drop_tx(uct_glex_vc_t *vc)
         ucs_free(vc->er_tx);
         vc->er_tx = NULL;
         vc->er_tx_mapped = 0;
-        vc->ring_due = 0;
     }
     vc->tx_fifo.units = 0;
     vc->tx_fifo.msgs_max = 0;
@@ -537,8 +536,8 @@ UCS_F_NOINLINE void uct_glex_er_ring(uct_glex_vc_t *vc)
     ret = glex_ext_post_event(vc->iface->nic, uct_glex_vc_dest(vc), 0,
                               uct_glex_hdr_type_am(UCT_GLEX_EVENT_RING, 0) |
                                   ((uint64_t)vc->tx.vc_id << 16));
-    vc->ring_due = (ret == GLEX_BUSY);
-    if (vc->ring_due) {
+    vc->er_tx->ring_due = (ret == GLEX_BUSY);
+    if (ret == GLEX_BUSY) {
         uct_glex_vc_schedule(vc);
     } else if (ret != GLEX_SUCCESS) {
         ucs_error("glex: cannot post an event to endpoint 0x%" PRIx64 ": %s", vc->peer,

@@ -39,6 +39,7 @@ struct uct_glex_er_tx {
     uct_glex_fifo_layout_t layout;
     uint8_t use_fence; /* the lender or this process cannot call membarrier() */
     uint8_t is_starved;
+    uint8_t ring_due; /* the lender's event queue was full: progress rings again */
     uint8_t gen;
     uint16_t index;             /* the lender's name of the FIFO */
     uint16_t counted;           /* messages that the NIC's counters include, in total */

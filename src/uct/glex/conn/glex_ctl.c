@@ -147,10 +147,10 @@ static ucs_status_t uct_glex_ctl_send_due(uct_glex_vc_t *vc)
 /* Returns NO_RESOURCE if the lender's event queue is still full */
 static ucs_status_t uct_glex_ctl_ring(uct_glex_vc_t *vc)
 {
-    if (vc->ring_due) {
+    if ((vc->er_tx != NULL) && vc->er_tx->ring_due) {
         uct_glex_er_ring(vc);
     }
-    return vc->ring_due ? UCS_ERR_NO_RESOURCE : UCS_OK;
+    return ((vc->er_tx != NULL) && vc->er_tx->ring_due) ? UCS_ERR_NO_RESOURCE : UCS_OK;
 }
 
 /* Whether a probe of an open VC may end. The peer on this host lives, because the NIC says so. A

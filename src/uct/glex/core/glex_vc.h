@@ -91,7 +91,6 @@ struct uct_glex_vc {
     uint8_t er_requested : 1;  /* er, error: a FIFO was requested from the peer */
     uint8_t er_backoff : 3;    /* er: refusals since the last FIFO, UCT_GLEX_ER_MAX_BACKOFF at
                                 * most */
-    uint8_t ring_due : 1;      /* er: the lender's event queue was full */
     uint8_t is_waiting : 1;    /* uct_glex_vc_wait(), uct_glex_vc_wait_end() */
     uint8_t scheduled : 1;     /* uct_glex_vc_schedule(); uct_glex_ctl_progress() */
     uint8_t ctl_inflight : 1;  /* ctl: a CTL or ACCEPT of ours is not acknowledged */
