@@ -411,7 +411,9 @@ static void uct_glex_ctl_end(uct_glex_vc_t *vc, const uct_glex_end_t *end)
     if (uct_glex_vc_is_over(vc) || vc->peer_left) {
         return;
     }
-    vc->is_lossy = (vc->state == UCT_GLEX_VC_OPEN) && (is_unknown || (end->rx_seq != vc->tx.seq));
+    if ((vc->state == UCT_GLEX_VC_OPEN) && (is_unknown || (end->rx_seq != vc->tx.seq))) {
+        vc->status = UCS_ERR_CONNECTION_RESET; /* accepted messages are lost */
+    }
     if ((vc->state == UCT_GLEX_VC_OPEN) && !is_orderly) {
         uct_glex_vc_fail(vc, UCS_ERR_CONNECTION_RESET);
     } else {

@@ -197,7 +197,7 @@ static void uct_glex_vc_peer_closed(uct_glex_vc_t *vc)
         uct_glex_vc_fail(vc, UCS_ERR_ENDPOINT_TIMEOUT);
     } else {
         uct_glex_vc_teardown(vc, UCT_GLEX_VC_PEER_CLOSED,
-                             vc->is_lossy ? UCS_ERR_CONNECTION_RESET : UCS_ERR_ENDPOINT_TIMEOUT, 0);
+                             (vc->status == UCS_OK) ? UCS_ERR_ENDPOINT_TIMEOUT : vc->status, 0);
     }
 }
 

@@ -85,7 +85,8 @@ struct uct_glex_vc {
     uint16_t ctl;                   /* control flags to be sent */
     uint16_t released_index;        /* name of the FIFO to be sent in ER_RELEASED */
     uint8_t released_gen;
-    int8_t status; /* UCS_OK, or why the VC is over: a ucs_status_t */
+    int8_t status; /* a ucs_status_t: why the VC is over. Peer left: CONNECTION_RESET if it has not
+                    * delivered all our messages. Else UCS_OK. */
 
     /* Flags, each with the files or functions that write the flag */
     uint8_t er_requested : 1;  /* er, error: a FIFO was requested from the peer */
@@ -109,7 +110,6 @@ struct uct_glex_vc {
     uint8_t check_pending : 1; /* ep, ctl: an ep_check's CTL is not acknowledged */
     uint8_t is_remote : 1;     /* uct_glex_vc_new(): the peer is on another host */
     uint8_t resume_due : 1;    /* ep, ctl: the NIC refused pending requests */
-    uint8_t is_lossy : 1;      /* ctl: the peer left without delivering all our messages */
 
     ucs_list_link_t eps;     /* uct_glex_ep_t.list */
     ucs_list_link_t wait;    /* while is_waiting: in iface->mpq.wait (for MPQ entries) or, if the VC

@@ -73,10 +73,10 @@ static ucs_status_t uct_glex_flush_ep(uct_glex_ep_t *ep, uct_completion_t *comp)
     if (ep->vc->state == UCT_GLEX_VC_FAILED) {
         return ep->vc->status;
     }
-    if (ep->vc->is_lossy) {
+    if (ep->vc->status == UCS_ERR_CONNECTION_RESET) {
         /* The peer left without delivering all our messages. Progress reports the error. */
         uct_glex_vc_dead(ep->vc);
-        return (ep->vc->status != UCS_OK) ? ep->vc->status : UCS_ERR_NO_RESOURCE;
+        return uct_glex_vc_is_over(ep->vc) ? UCS_ERR_CONNECTION_RESET : UCS_ERR_NO_RESOURCE;
     }
     if (ep->vc->peer_dead) {
         return UCS_ERR_NO_RESOURCE; /* progress is about to fail the VC */
