@@ -59,7 +59,7 @@ static bool vc_is_busy(uct_glex_vc_t *vc)
     bool failed = vc->state == UCT_GLEX_VC_FAILED || vc->state == UCT_GLEX_VC_PEER_CLOSED;
 
     return !ucs_list_is_empty(&vc->rx) || !ucs_queue_is_empty(&vc->tx_ops) || vc->rx_started > 0 ||
-           vc->is_waiting || vc->num_blocked > 0 ||
+           uct_glex_vc_is_waiting(vc) || vc->num_blocked > 0 ||
            (failed && (vc->mp_rx.window > 0 || vc->lent || vc->er_tx != NULL || vc->scheduled));
 }
 
@@ -150,7 +150,7 @@ void holds_report(void)
                 vc->num_blocked, vc->er_tx != NULL, vc->er_requested, vc->tx_fifo.units,
                 vc->tx_fifo.head, vc->tx_fifo.acked.units, vc->tx_fifo.msgs, vc->tx_fifo.acked.msgs,
                 vc->lent, vc->tx.credits.er.units, vc->advertised.units, vc->rx_started,
-                vc->is_waiting);
+                uct_glex_vc_is_waiting(vc));
     }
 }
 

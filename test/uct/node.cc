@@ -432,7 +432,7 @@ static void report_vc(const uct_glex_vc_t *vc)
             vc->tx_fifo.acked.units, vc->tx_fifo.msgs, vc->tx_fifo.acked.msgs, vc->tx_fifo.units,
             vc->lent, vc->iface->er_rx[vc->rx_fifo_index].fifo.next, vc->tx.credits.er.units,
             vc->advertised.units, vc->tx.credits.er.msgs, vc->advertised.msgs,
-            ucs_list_length((ucs_list_link_t *)&vc->rx), vc->rx_started, vc->is_waiting,
+            ucs_list_length((ucs_list_link_t *)&vc->rx), vc->rx_started, uct_glex_vc_is_waiting(vc),
             !ucs_queue_is_empty((ucs_queue_head_t *)&vc->tx_ops));
     report_rx(vc);
 }

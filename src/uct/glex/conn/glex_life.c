@@ -51,6 +51,7 @@ static ucs_status_t uct_glex_vc_new(uct_glex_iface_t *iface, uint64_t peer, uint
     vc->sr_count = uct_glex_vc_sr_count(vc);
     ucs_list_head_init(&vc->eps);
     ucs_list_head_init(&vc->rx);
+    ucs_list_head_init(&vc->wait);
     ucs_queue_head_init(&vc->tx_ops);
 
     status = uct_glex_table_add(vc);

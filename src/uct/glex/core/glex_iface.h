@@ -193,7 +193,7 @@ typedef struct uct_glex_iface {
     uct_glex_refusal_t refusals[UCT_GLEX_MAX_REFUSALS]; /* to be sent */
     unsigned num_refusals;
     unsigned num_dying;        /* VCs that progress is about to fail */
-    unsigned num_waiting;      /* VCs with is_waiting */
+    unsigned num_waiting;      /* VCs with uct_glex_vc_is_waiting() */
     struct glex_err_req error; /* error that arming found. Progress handles the error. */
     int has_error;
     unsigned goodbye_ms; /* milliseconds that closing may still wait for peers with full queues */

@@ -92,7 +92,6 @@ struct uct_glex_vc {
     uint8_t er_requested : 1;  /* er, error: a FIFO was requested from the peer */
     uint8_t er_backoff : 3;    /* er: refusals since the last FIFO, UCT_GLEX_ER_MAX_BACKOFF at
                                 * most */
-    uint8_t is_waiting : 1;    /* uct_glex_vc_wait(), uct_glex_vc_wait_end() */
     uint8_t scheduled : 1;     /* uct_glex_vc_schedule(); uct_glex_ctl_progress() */
     uint8_t ctl_inflight : 1;  /* ctl: a CTL or ACCEPT of ours is not acknowledged */
     uint8_t want_grant : 1;    /* ctl: the peer requested a FIFO */
@@ -112,8 +111,8 @@ struct uct_glex_vc {
     uint8_t resume_due : 1;    /* ep, ctl: the NIC refused pending requests */
 
     ucs_list_link_t eps;     /* uct_glex_ep_t.list */
-    ucs_list_link_t wait;    /* while is_waiting: in iface->mpq.wait (for MPQ entries) or, if the VC
-                              * is open, in iface->sr.rx_wait (for a receive buffer). VC over: in
+    ucs_list_link_t wait;    /* empty, or in iface->mpq.wait (for MPQ entries) or, if the VC is
+                              * open, in iface->sr.rx_wait (for a receive buffer). VC over: in
                               * iface->vc_table.over, or .unused once another VC has the place */
     ucs_queue_head_t tx_ops; /* operations in the order of posting, for flush */
     ucs_queue_elem_t active; /* in iface->active or iface->blocked while scheduled */
@@ -170,11 +169,16 @@ static inline void uct_glex_vc_schedule(uct_glex_vc_t *vc)
     }
 }
 
+/** Whether the VC waits in a list */
+static inline int uct_glex_vc_is_waiting(const uct_glex_vc_t *vc)
+{
+    return !uct_glex_vc_is_over(vc) && (vc->wait.next != &vc->wait);
+}
+
 /** Have the VC wait in a list, until uct_glex_vc_wait_end() */
 static inline void uct_glex_vc_wait(uct_glex_vc_t *vc, ucs_list_link_t *list)
 {
-    if (!vc->is_waiting) {
-        vc->is_waiting = 1;
+    if (!uct_glex_vc_is_waiting(vc)) {
         ++vc->iface->num_waiting;
         ucs_list_add_tail(list, &vc->wait);
     }
@@ -193,10 +197,10 @@ static inline void uct_glex_vc_block(uct_glex_vc_t *vc)
 
 static inline void uct_glex_vc_wait_end(uct_glex_vc_t *vc)
 {
-    if (vc->is_waiting) {
-        vc->is_waiting = 0;
+    if (uct_glex_vc_is_waiting(vc)) {
         --vc->iface->num_waiting;
         ucs_list_del(&vc->wait);
+        ucs_list_head_init(&vc->wait);
     }
 }
 
