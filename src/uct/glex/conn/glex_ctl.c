@@ -198,7 +198,7 @@ static ucs_status_t uct_glex_ctl_progress_state(uct_glex_vc_t *vc)
     if (vc->peer_left && !uct_glex_vc_close_left(vc)) {
         return UCS_ERR_NO_RESOURCE;
     }
-    if (vc->peer_dead && (vc->state != UCT_GLEX_VC_FAILED)) {
+    if (vc->peer_dead) {
         return uct_glex_vc_is_drained(vc) ? UCS_ERR_ENDPOINT_TIMEOUT : UCS_ERR_NO_RESOURCE;
     }
     switch (vc->state) {

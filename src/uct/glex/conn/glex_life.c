@@ -110,6 +110,19 @@ void uct_glex_vc_accept(uct_glex_vc_t *vc)
     uct_glex_mpq_enter(vc);
 }
 
+/* A VC that is over waits for nothing of the peer, and sends nothing. A peer that left may be found
+ * dead before the VC fails. */
+static void uct_glex_vc_clear_flags(uct_glex_vc_t *vc)
+{
+    vc->is_stale = 0;
+    vc->peer_left = 0;
+    vc->peer_dead = vc->peer_dead && (vc->state != UCT_GLEX_VC_FAILED);
+    vc->ctl_inflight = 0;
+    vc->want_grant = 0;
+    vc->connect_again = 0;
+    vc->check_pending = 0;
+}
+
 /* End the VC: free its resources, end its operations with `status`, and hand the memory that the
  * peer may still access to a lease. `end_flags`: flags of END. */
 static void uct_glex_vc_teardown(uct_glex_vc_t *vc, uint8_t state, ucs_status_t status,
@@ -133,7 +146,7 @@ static void uct_glex_vc_teardown(uct_glex_vc_t *vc, uint8_t state, ucs_status_t 
     uct_glex_vc_begin_lease(vc, end_flags);
     uct_glex_op_fail_all(vc, status);
     uct_glex_iface_recheck(vc->iface); /* other VCs may wait for the resources */
-    vc->is_stale = 0;
+    uct_glex_vc_clear_flags(vc);
 }
 
 void uct_glex_vc_open(uct_glex_vc_t *vc)
@@ -206,14 +219,10 @@ static void uct_glex_vc_peer_closed(uct_glex_vc_t *vc)
  * operations, may come after the END */
 int uct_glex_vc_close_left(uct_glex_vc_t *vc)
 {
-    if (!uct_glex_vc_is_over(vc) && !vc->is_stale &&
-        ((vc->rx_seq != vc->left_seq) || !ucs_queue_is_empty(&vc->tx_ops))) {
+    if (!vc->is_stale && ((vc->rx_seq != vc->left_seq) || !ucs_queue_is_empty(&vc->tx_ops))) {
         return 0;
     }
-    if (!uct_glex_vc_is_over(vc)) {
-        uct_glex_vc_peer_closed(vc);
-    }
-    vc->peer_left = 0;
+    uct_glex_vc_peer_closed(vc);
     return 1;
 }
 
@@ -306,8 +315,7 @@ int uct_glex_vc_is_drained(uct_glex_vc_t *vc)
  * peer, or new peers need the peer's entries of the MPQ */
 static int uct_glex_vc_is_watched(uct_glex_vc_t *vc)
 {
-    return vc->peer_left || (vc->peer_dead && (vc->state != UCT_GLEX_VC_FAILED)) ||
-           (vc->state == UCT_GLEX_VC_CONNECTING) ||
+    return vc->peer_left || vc->peer_dead || (vc->state == UCT_GLEX_VC_CONNECTING) ||
            ((vc->state == UCT_GLEX_VC_OPEN) &&
             (!ucs_list_is_empty(&vc->eps) || vc->ctl_inflight || (vc->rx_started > 0) ||
              !ucs_queue_is_empty(&vc->tx_ops) || uct_glex_mpq_is_short(vc->iface)));
