@@ -141,12 +141,12 @@ static void uct_glex_vc_teardown(uct_glex_vc_t *vc, uint8_t state, ucs_status_t 
     }
     vc->state = state;
     vc->status = status;
+    uct_glex_vc_clear_flags(vc); /* before completions, which may call progress */
     uct_glex_rx_purge(vc);
     uct_glex_er_drop_tx(vc);
     uct_glex_vc_begin_lease(vc, end_flags);
     uct_glex_op_fail_all(vc, status);
     uct_glex_iface_recheck(vc->iface); /* other VCs may wait for the resources */
-    uct_glex_vc_clear_flags(vc);
 }
 
 void uct_glex_vc_open(uct_glex_vc_t *vc)

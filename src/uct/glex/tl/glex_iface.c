@@ -7,6 +7,7 @@
 #include "conn/glex_ctl.h"
 #include "conn/glex_life.h"
 #include "conn/glex_pending.h"
+#include "conn/glex_rules.h"
 #include "vc/glex_mpq.h"
 #include "conn/glex_table.h"
 #include "rma/glex_atomic.h"
@@ -240,9 +241,14 @@ static UCS_F_NOINLINE unsigned uct_glex_iface_progress_polled(uct_glex_iface_t *
 static unsigned uct_glex_iface_progress(uct_iface_h tl_iface)
 {
     uct_glex_iface_t *iface = ucs_derived_of(tl_iface, uct_glex_iface_t);
+    unsigned count;
 
-    return (iface->num_polled > 0) ? uct_glex_iface_progress_polled(iface) :
-                                     uct_glex_iface_progress_nic(iface);
+    count = (iface->num_polled > 0) ? uct_glex_iface_progress_polled(iface) :
+                                      uct_glex_iface_progress_nic(iface);
+#ifdef OPENGLEX_DEBUG
+    uct_glex_rules_check(iface);
+#endif
+    return count;
 }
 
 /* ---- sleep ---- */

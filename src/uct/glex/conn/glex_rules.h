@@ -1,0 +1,88 @@
+/*
+ * The rules between the state of a VC and its flags: the table "state x flag" of docs/protocol.md,
+ * section 4. A debug build checks the rules of some VCs at the end of each progress call. test/uct
+ * checks the rules in each build, so the code is in this header.
+ */
+#ifndef UCT_GLEX_RULES_H
+#define UCT_GLEX_RULES_H
+
+#include "chan/glex_er.h"
+
+/* `states` has a letter for each state in which the flag may be set, and '-' for other states */
+typedef struct uct_glex_rule {
+    const char *flag;
+    const char *states;
+} uct_glex_rule_t;
+
+/* In the order of the bits of uct_glex_rules_flags() */
+static const uct_glex_rule_t uct_glex_rules[] = {
+    {"er_tx_mapped", "WCAO--"},  {"er_rx_mapped", "--AOPF"},  {"lent", "--AOPF"},
+    {"er_requested", "WCAO--"},  {"scheduled", "WCAOPF"},     {"ctl_inflight", "---O--"},
+    {"want_grant", "WCAO--"},    {"connect_again", "---O--"}, {"peer_left", "WCAO--"},
+    {"peer_dead", "WCAOP-"},     {"is_claimed", "WCAOPF"},    {"is_stale", "WCAO--"},
+    {"has_refused", "WCAOPF"},   {"dirty", "WCAOPF"},         {"probing", "WCAOP-"},
+    {"check_pending", "---O--"}, {"is_remote", "WCAOPF"},     {"resume_due", "WCAOPF"}};
+
+/** The flags of a VC as bits, in the order of uct_glex_rules[] */
+static inline uint32_t uct_glex_rules_flags(const uct_glex_vc_t *vc)
+{
+    return vc->er_tx_mapped | (vc->er_rx_mapped << 1) | (uct_glex_er_is_lent(vc) << 2) |
+           (vc->er_requested << 3) | (vc->scheduled << 4) | (vc->ctl_inflight << 5) |
+           (vc->want_grant << 6) | (vc->connect_again << 7) | (vc->peer_left << 8) |
+           (vc->peer_dead << 9) | (vc->is_claimed << 10) | (vc->is_stale << 11) |
+           (vc->has_refused << 12) | (vc->dirty << 13) | (vc->probing << 14) |
+           (vc->check_pending << 15) | (vc->is_remote << 16) | (vc->resume_due << 17);
+}
+
+/** Returns the name of a flag that contradicts the state or another member of the VC, or NULL. No
+ *  function that changes the VC may be running. */
+static inline const char *uct_glex_rules_broken(const uct_glex_vc_t *vc)
+{
+    uint32_t flags = uct_glex_rules_flags(vc);
+    unsigned i;
+
+    for (; flags != 0; flags &= flags - 1) {
+        i = ucs_ffs64(flags);
+        if (uct_glex_rules[i].states[vc->state] == '-') {
+            return uct_glex_rules[i].flag;
+        }
+    }
+    if (vc->er_tx_mapped != ((vc->er_tx != NULL) && (vc->er_tx->ctrl != NULL))) {
+        return "er_tx_mapped";
+    }
+    if (vc->er_rx_mapped != (uct_glex_er_is_lent(vc) && (uct_glex_er_rx_of(vc)->ctrl != NULL))) {
+        return "er_rx_mapped";
+    }
+    if (uct_glex_er_is_lent(vc) && (vc->lease != NULL)) {
+        return "lent"; /* the lease has the FIFO */
+    }
+    if (vc->is_claimed && !vc->peer_left && !uct_glex_vc_is_over(vc)) {
+        return "is_claimed";
+    }
+    return NULL;
+}
+
+/* VCs that a progress call of a debug build checks. The next calls check other VCs. */
+#define UCT_GLEX_RULES_BATCH 4u
+
+/** Check the rules of some VCs. Aborts if a rule is broken. */
+static inline void uct_glex_rules_check(const uct_glex_iface_t *iface)
+{
+    unsigned count = ucs_min(iface->num_vcs, UCT_GLEX_RULES_BATCH);
+    /* `until_errors` changes by 1 with each progress call, and `errors_next` when it is reset */
+    uint64_t first = (iface->errors_next + iface->until_errors) * UCT_GLEX_RULES_BATCH;
+    const uct_glex_vc_t *vc;
+    const char *flag;
+    unsigned i;
+
+    for (i = 0; i < count; ++i) {
+        vc = iface->vcs[(first + i) % iface->num_vcs];
+        flag = uct_glex_rules_broken(vc);
+        if (flag != NULL) {
+            ucs_fatal("glex: vc 0x%x to endpoint 0x%" PRIx64 " in state %u contradicts its flag %s",
+                      vc->id, vc->peer, vc->state, flag);
+        }
+    }
+}
+
+#endif
