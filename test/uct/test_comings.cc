@@ -70,14 +70,14 @@ Holdings look()
     return holdings;
 }
 
-/* Call `once` for a few objects, then for many. malloc() keeps some memory for itself: less than a
+/* Call `once` for a few objects (`before`), then for many. malloc() keeps some memory for itself: less than a
  * mapping, a descriptor or a page of shared memory for every tenth object. */
-void come_and_go(unsigned count, const std::function<void()> &once)
+void come_and_go(unsigned before, unsigned count, const std::function<void()> &once)
 {
     Holdings first, last;
     unsigned i;
 
-    for (i = 0; i < count / 4; ++i) {
+    for (i = 0; i < before; ++i) {
         once();
     }
     first = look();
@@ -110,7 +110,7 @@ TEST(Comings, Keys)
         Ep ep(a, b.address());
         Memory memory(md_b, 4096, Memory::NIC);
 
-        come_and_go(COUNT, [&] { put_once(ep, memory); });
+        come_and_go(COUNT / 4, COUNT, [&] { put_once(ep, memory); });
     });
 }
 
@@ -121,7 +121,7 @@ TEST(Comings, Windows)
         Iface a(md_a), b(md_b);
         Ep ep(a, b.address());
 
-        come_and_go(COUNT, [&] {
+        come_and_go(COUNT / 4, COUNT, [&] {
             Memory memory(md_b, 1 << 20, Memory::NIC);
 
             put_once(ep, memory);
@@ -135,7 +135,7 @@ TEST(Comings, PointersOfKeys)
     isolated({}, [] {
         Md md;
 
-        come_and_go(COUNT, [&] {
+        come_and_go(COUNT / 4, COUNT, [&] {
             Memory memory(md, 1 << 20, Memory::NIC);
             RemoteMemory remote(memory.describe());
             void *ptr = NULL;
@@ -172,7 +172,7 @@ TEST(Comings, Endpoints)
         unsigned received = 0, sent = 0;
 
         b.on_am(AM_ID, [&](const void *, size_t) { ++received; });
-        come_and_go(COUNT, [&] {
+        come_and_go(COUNT / 4, COUNT, [&] {
             Ep ep(a, b.address());
 
             EXPECT_OK(ep.am_short(AM_ID, 0, NULL, 0));
@@ -184,7 +184,140 @@ TEST(Comings, Endpoints)
 
 TEST(Comings, Contexts)
 {
-    isolated({}, [] { come_and_go(COUNT, [] { Md md; }); });
+    isolated({}, [] { come_and_go(COUNT / 4, COUNT, [] { Md md; }); });
+}
+
+/* With this number of peers, an interface has begun to free the connections of peers that are gone */
+const unsigned REUSE = 100;
+
+TEST(Comings, Workers)
+{
+    isolated({}, [] {
+        Md md;
+
+        come_and_go(COUNT / 4, COUNT, [&] { Iface iface(md); }); /* an Iface has its own worker */
+    });
+}
+
+/* All connections of the interface are over, and no peer can access memory for them any more */
+bool has_no_peers(const Iface &iface)
+{
+    uct_glex_iface_t *internals = iface.internals();
+
+    for (unsigned i = 0; i < internals->num_vcs; ++i) {
+        if (!uct_glex_vc_is_over(internals->vcs[i]) || (internals->vcs[i]->num_ops > 0)) {
+            return false;
+        }
+    }
+    return ucs_list_is_empty(&internals->leases.list);
+}
+
+/* Messages in both directions, one of them longer than an MP, and a put */
+class Exchange
+{
+  public:
+    Exchange(Iface &a, Iface &b) : a_(a), b_(b)
+    {
+        a.on_am(AM_ID, [this](const void *, size_t) { ++received_; });
+        b.on_am(AM_ID, [this](const void *, size_t) { ++received_; });
+    }
+
+    void run()
+    {
+        Ep to_b(a_, b_.address()), to_a(b_, a_.address());
+        Memory memory(b_.md, 4096, Memory::NIC);
+        std::vector<uint8_t> data(2000);
+
+        for (Ep *ep : {&to_b, &to_a}) {
+            EXPECT_OK(ep->am_short(AM_ID, 0, NULL, 0));
+            EXPECT_EQ(ep->am_bcopy(AM_ID, data.data(), data.size()), (ssize_t)data.size());
+        }
+        progress_until("the messages", [this] { return received_ == 4; });
+        put_once(to_b, memory);
+        EXPECT_OK(to_b.flush());
+        EXPECT_OK(to_a.flush());
+    }
+
+  private:
+    Iface &a_, &b_;
+    unsigned received_ = 0;
+};
+
+/* A peer comes in a domain of its own, and goes. This interface stays. */
+TEST(Comings, Peers)
+{
+    isolated({}, [] {
+        Md md;
+        Iface iface(md);
+
+        come_and_go(REUSE, REUSE, [&] {
+            {
+                Md peer_md;
+                Iface peer(peer_md);
+
+                Exchange(iface, peer).run();
+            }
+            progress_until("the end of the peer", [&] { return has_no_peers(iface); });
+        });
+    });
+}
+
+/* Interfaces come and go in one domain. Their peer stays. */
+TEST(Comings, Interfaces)
+{
+    isolated({}, [] {
+        Md md, peer_md;
+        Iface peer(peer_md);
+
+        come_and_go(REUSE, REUSE, [&] {
+            {
+                Iface iface(md);
+
+                Exchange(iface, peer).run();
+            }
+            progress_until("the end of the interface", [&] { return has_no_peers(peer); });
+        });
+    });
+}
+
+/* Clients of another process connect to an interface that listens, send a message, and go */
+TEST(Comings, Clients)
+{
+    enum { COMING, GONE }; /* flags: numbers of clients */
+
+    team(2, {}, [](Team &team) {
+        std::unique_ptr<Md> md(new Md());
+        std::unique_ptr<Iface> listener(new Iface(*md));
+        unsigned received = 0, count = 0, all = 2 * REUSE;
+
+        listener->on_am(AM_ID, [&](const void *, size_t) { ++received; });
+        team.publish(listener->address());
+        team_barrier(team);
+        if (team.rank() == 1) {
+            listener.reset();
+            md.reset();
+            for (count = 1; count <= all; ++count) {
+                progress_until("the turn", [&] { return team.flag(COMING) == count; });
+                {
+                    Md client_md;
+                    Iface client(client_md);
+                    Ep ep(client, team.blob(0));
+
+                    EXPECT_OK(ep.am_short(AM_ID, 0, NULL, 0));
+                    EXPECT_OK(ep.flush());
+                }
+                team.flag(GONE) = count;
+            }
+            return;
+        }
+        come_and_go(REUSE, REUSE, [&] {
+            team.flag(COMING) = ++count;
+            progress_until("the client", [&] {
+                return (received == count) && (team.flag(GONE) == count) && has_no_peers(*listener);
+            });
+        });
+        EXPECT_EQ(count, all);
+    });
 }
 
 } // namespace
