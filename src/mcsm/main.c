@@ -91,6 +91,13 @@ static void on_members(void *arg, uint16_t mlid, void (*leaf)(void *, uint64_t, 
     mcsm_sa_members(daemon->sa, mlid, leaf, leaf_arg);
 }
 
+static bool on_ready(void *arg, uint64_t guid)
+{
+    struct mcsm_daemon *daemon = arg;
+
+    return mcsm_standbys_ready(daemon->standbys, guid);
+}
+
 static void on_drained(void *arg, uint64_t guid, uint8_t port, bool on)
 {
     struct mcsm_daemon *daemon = arg;
@@ -104,8 +111,8 @@ static void on_drained(void *arg, uint64_t guid, uint8_t port, bool on)
 static int start(struct mcsm_daemon *daemon)
 {
     const struct mcsm_config *config = daemon->config;
-    struct mcsm_sm_events events = {daemon,   on_swept, on_end_port, on_trap,
-                                    on_state, on_event, on_members,  on_drained};
+    struct mcsm_sm_events events = {daemon,   on_swept,   on_end_port, on_trap,   on_state,
+                                    on_event, on_members, on_ready,    on_drained};
 
     mcsm_mads_limits(daemon->smps, config->window, config->timeout, config->retries);
     mcsm_mads_limits(daemon->reports, 16, config->timeout, 2);

@@ -366,3 +366,43 @@ TEST_F(Failover, HandoverKeepsRegistrations)
     EXPECT_EQ(0, asked_again());
     EXPECT_EQ(0u, mcsm_standbys_live(a->standbys));
 }
+
+/* A manager with a higher priority starts: it gets the registrations and drains before the cluster. */
+TEST_F(Failover, HandoverWaitsUntilTheStandbyIsReady)
+{
+    a = start(2, 5);
+    a->waits = true;
+    join(a, 4, 1, 1);
+    ASSERT_EQ(0, mcsm_sm_drain(a->sm, 0x100, 7, true));
+    run_all(a);
+    b = start(3, 12);
+    ASSERT_EQ(MCSM_SM_STANDBY_STATE, state(b));
+    sweep(a);
+    sweep(a);
+    EXPECT_EQ(MCSM_SM_MASTER_STATE, state(a)) << "the standby has nothing yet";
+    greet();
+    run_all(b);
+    run_all(a);
+    EXPECT_EQ(MCSM_SM_MASTER_STATE, state(b));
+    EXPECT_EQ(MCSM_SM_STANDBY_STATE, state(a));
+    EXPECT_TRUE(is_member(b, 4, 1));
+    ASSERT_NE(nullptr, b->sm->drains.list);
+    EXPECT_EQ(7, b->sm->drains.list->port);
+}
+
+/* A standby that takes no registrations gets the cluster after the longest wait. */
+TEST_F(Failover, HandoverWaitsNotForEver)
+{
+    a = start(2, 5);
+    a->waits = true;
+    b = start(3, 12);
+    sweep(a);
+    ASSERT_EQ(MCSM_SM_MASTER_STATE, state(a));
+    ASSERT_NE(0u, a->sm->election.waiting);
+    a->sm->election.waiting -= std::min<uint64_t>(a->sm->election.waiting - 1, 20000);
+    sweep(a);
+    run_all(b);
+    run_all(a);
+    EXPECT_EQ(MCSM_SM_MASTER_STATE, state(b));
+    EXPECT_EQ(MCSM_SM_STANDBY_STATE, state(a));
+}

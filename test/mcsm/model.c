@@ -448,6 +448,13 @@ static void new_state(void *arg, uint8_t state)
     mcsm_sa_state(((struct model_manager *)arg)->sa, state);
 }
 
+static bool ready(void *arg, uint64_t guid)
+{
+    const struct model_manager *manager = arg;
+
+    return !manager->waits || mcsm_standbys_ready(manager->standbys, guid);
+}
+
 static void drained(void *arg, uint64_t guid, uint8_t port, bool on)
 {
     mcsm_drains_send(((struct model_manager *)arg)->standbys, guid, port, on);
@@ -463,6 +470,7 @@ struct model_manager *model_manager_new(struct model *model, int host, const cha
                                     .members = members,
                                     .state = new_state,
                                     .event = event,
+                                    .ready = ready,
                                     .drained = drained};
     char path[] = "/tmp/mcsm-model-XXXXXX";
     int fd = mkstemp(path);

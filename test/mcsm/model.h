@@ -83,6 +83,7 @@ struct model_manager {
     uint8_t sm_info[MCSM_MAD_SIZE]; /* its last answer to SMInfo */
     uint8_t order[MCSM_MAD_SIZE];   /* its last Set of SMInfo */
     bool deaf;                      /* answers no SMInfo, as a dead manager does */
+    bool waits;                     /* before it hands over, until the standby is ready */
     unsigned events;
     char event[32];       /* the last one */
     char event_log[1024]; /* names of all events */

@@ -5,7 +5,10 @@
 #include <stdlib.h>
 #include <utlist.h>
 
-enum { WRONG_VALUE = 0x1c }; /* MAD status: a field of the attribute has a wrong value */
+enum {
+    WRONG_VALUE = 0x1c, /* MAD status: a field of the attribute has a wrong value */
+    READY_WAIT = 10000  /* milliseconds that a master waits for a peer to become ready */
+};
 
 const char *mcsm_sm_state_name(uint8_t state)
 {
@@ -278,6 +281,24 @@ static void order(struct mcsm_election *election, const struct mcsm_rival *peer,
              NULL);
 }
 
+/* Whether the master waits before it hands over to a peer. Without light sweeps the master would not
+ * ask again. */
+static bool waits_for(struct mcsm_election *election, const struct mcsm_rival *peer)
+{
+    uint64_t now = mcsm_now();
+
+    if (election->events->ready == NULL || election->config->sweep_interval == 0 ||
+        election->events->ready(election->events->arg, peer->guid)) {
+        return false;
+    }
+    if (election->waiting == 0) {
+        election->waiting = now;
+        mcsm_info("manager 0x%016lx of priority %u gets the cluster when it has all registrations",
+                  peer->guid, peer->priority);
+    }
+    return now - election->waiting < READY_WAIT;
+}
+
 bool mcsm_election_may_be_master(struct mcsm_election *election)
 {
     bool we_are = election->state == MCSM_SM_MASTER_STATE;
@@ -300,10 +321,11 @@ bool mcsm_election_may_be_master(struct mcsm_election *election)
             best = peer;
         }
     }
-    if (best == NULL) {
+    if (best == NULL || (we_are && waits_for(election, best))) {
         election->handing_over = false;
         return true;
     }
+    election->waiting = 0;
     election->master_guid = best->guid;
     if (we_are) {
         mcsm_info("handing over to manager 0x%016lx of priority %u", best->guid, best->priority);

@@ -15,6 +15,8 @@
  *
  * The columns are Sets of SMInfo; "-" refuses the Set. A manager that accepts HANDOVER answers with
  * a Set ACKNOWLEDGE of its own. The old master stays the master until that Set has come.
+ *
+ * A master hands over only to a peer that has all registrations, or after 10 s.
  */
 #ifndef MCSM_ELECTION_H
 #define MCSM_ELECTION_H
@@ -51,7 +53,8 @@ struct mcsm_election {
     uint64_t last_challenge;    /* of the last Set that was accepted, which may be repeated */
     uint32_t last_what;
     bool handing_over;
-    bool disputed; /* a foreign manager is a master on our ports */
+    uint64_t waiting; /* since when a peer that is not ready shall get the cluster; 0: none */
+    bool disputed;    /* a foreign manager is a master on our ports */
     uint64_t master_guid;
     uint32_t master_act;
     uint64_t master_alive; /* when the master answered a poll last */

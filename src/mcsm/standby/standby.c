@@ -197,6 +197,13 @@ static struct mcsm_standby *find(const struct mcsm_standbys *standbys, uint64_t 
     return standby;
 }
 
+bool mcsm_standbys_ready(const struct mcsm_standbys *standbys, uint64_t guid)
+{
+    const struct mcsm_standby *standby = find(standbys, guid);
+
+    return standby != NULL && standby->live;
+}
+
 static void start_mad(uint8_t *mad, uint8_t method, uint16_t attr)
 {
     memset(mad, 0, MCSM_MAD_SIZE);
@@ -230,6 +237,9 @@ static void taken(void *arg, void *arg2, const uint8_t *mad, unsigned status)
         standby->live = true;
         standbys->live++;
         mcsm_info("standby 0x%016lx has all registrations", standby->guid);
+        if (standbys->sm->election.waiting != 0) {
+            mcsm_sm_sweep(standbys->sm); /* its end hands over */
+        }
     }
     DL_DELETE(standby->queue, record);
     free(record);

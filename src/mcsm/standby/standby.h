@@ -88,6 +88,9 @@ void mcsm_standbys_receive(struct mcsm_standbys *standbys, const struct mcsm_add
  * registrations of the former master. */
 bool mcsm_standbys_state(struct mcsm_standbys *standbys, uint8_t state);
 
+/** Whether a standby has all registrations. */
+bool mcsm_standbys_ready(const struct mcsm_standbys *standbys, uint64_t guid);
+
 /** The number of standbys that have all registrations. */
 unsigned mcsm_standbys_live(const struct mcsm_standbys *standbys);
 
