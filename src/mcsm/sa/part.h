@@ -1,7 +1,7 @@
 /*
- * The parts of the administration. Each part is a file that serves some attributes and keeps its
- * registrations in struct mcsm_sa. sa.c has the list of parts, and calls the functions of their
- * tables. A new attribute is a line in the table of its part, a new part a line in the list.
+ * The parts of the administration. Each part is a file. A part serves some attributes, and keeps
+ * registrations in struct mcsm_sa. sa.c has the list of parts, and calls the functions of each
+ * part's table. A new attribute is a line in the table of a part. A new part is a line in the list.
  */
 #ifndef MCSM_PART_H
 #define MCSM_PART_H

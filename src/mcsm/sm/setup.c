@@ -56,8 +56,8 @@ static bool plan_end_port(struct mcsm_sm *sm, const struct mcsm_port *port, uint
     info[MCSM_PI_LMC] = lmc | (config->m_key != 0 ? config->m_key_bits << 6 : 0) |
                         (port->node->sw ? 0 : config->lmc);
     info[MCSM_PI_SUBNET_TIMEOUT] = timeout | config->subnet_timeout;
-    /* This manager does not know the groups and services of a port that had another master, unless
-     * the other master has sent them. The port then registers again. */
+    /* A port that had another master registers again, unless the other master has sent the port's
+     * groups and services to this manager. */
     if (!port->node->sw && (((sm->sweep.reregister || old_sm != sm_lid) &&
                              (old_sm == 0 || old_sm != sm->sweep.former_master)) ||
                             mcsm_get16(port->info, MCSM_PI_LID) != port->lid)) {
