@@ -22,13 +22,13 @@ certificate() {
             2>>"$dir/openssl.log"
 }
 
-# start CERTIFICATE [CA]: a collector on all addresses, which nobody may do without proof of who
+# start CERTIFICATE [CA [OPTION...]]: a collector on all addresses, which nobody may do without proof of who
 # connects
 start() {
     stop_all ''
     rm -f "$dir/collector.log"
     launch collector "$bin/udmon-collector" -l "tcp://*:$port" -w "$(web 0)" -d "$dir/history.db" \
-        --ca "$dir/${2:-ca}.pem" --cert "$dir/$1.pem" --key "$dir/$1.key"
+        --ca "$dir/${2:-ca}.pem" --cert "$dir/$1.pem" --key "$dir/$1.key" "${@:3}"
     await get 0 / >/dev/null
 }
 
@@ -153,12 +153,20 @@ check "one that cannot be used is not taken" await up
 check "and the collector says so" \
     grep -q "certificates that were read before stay in use" "$dir/collector.log"
 
-# A relay is a server and a client.
-start server
-launch relay "$bin/udmon-collector" -l "tcp://$(address 1)" -w "$(web 1)" -d "$dir/relay.db" \
-    --ca "$dir/ca.pem" --cert "$dir/both.pem" --key "$dir/both.key" -N "agent$((++agents))" \
-    -u "tcp://127.0.0.1:$port"
-check "a relay is let in by its certificate" await up
+# A relay is a server and a client. relay NAME N: on the ports of collector N
+relay() {
+    launch "relay-$1" "$bin/udmon-collector" -l "tcp://$(address "$2")" -w "$(web "$2")" \
+        -d "$dir/$1.db" --ca "$dir/ca.pem" --cert "$dir/both.pem" --key "$dir/both.key" -N "$1" \
+        -u "tcp://127.0.0.1:$port"
+}
+start server ca --relays other,localhost
+relay other 1
+relay localhost 2
+check "a relay is let in if its certificate names it" await is 0 udmon_node_up 1 localhost
+check "a listed name that its certificate does not have: the relay says so" \
+    await grep -q 'or our certificate does not name it' "$dir/relay-other.log"
+check "and the collector says so" \
+    grep -q 'client other refused: .* its certificate does not name it' "$dir/collector.log"
 
 stop_all ''
 good=(--ca "$dir/ca.pem" --cert "$dir/server.pem" --key "$dir/server.key")

@@ -14,7 +14,7 @@ upper=0 relay=1 other=2 # collectors
 url=("$scheme://${UPPER:-127.0.0.1}:$port" "$scheme://${RELAY:-127.0.0.1}:$((port + 2))")
 
 start_upper() {
-    collector $upper -l "${url[upper]}"
+    collector $upper -l "${url[upper]}" --relays other,relay1
 }
 
 start_relay() {
@@ -105,6 +105,15 @@ start_upper
 check "the relay was killed: the upper collector counts what waited"     await at_least $upper udmon_records_lost_total $((lost + 200)) relay1
 check "the nodes are up" await upper_shows 1
 check "what nodes lost meanwhile, too, though the upper collector was away" await same_lost node1
+
+launch stranger "$bin/udmon-collector" -l "tcp://$(address 3)" -w "$(web 3)" -d "$dir/history3.db" \
+    -s "$dir/secret" -u "${url[upper]}" -N relay
+check "a relay that is not listed is told that it is refused" \
+    await grep -q 'the server does not list this relay' "$dir/stranger.log"
+check "and the upper collector says so" \
+    grep -q 'client relay refused: .* not in the list' "$dir/collector$upper.log"
+check "and knows no node of this name" [ -z "$(value $upper udmon_node_up relay)" ]
+stop stranger
 
 UDMON_LOG_LEVEL=info collector $other -u "${url[relay]}" -N relay2
 check "a relay of a relay is told that it is refused" \

@@ -42,6 +42,7 @@ static int usage(FILE *out, int status)
         "  -u, --upper ADDRESS    pass all samples on to this collector, as a relay; several\n"
         "                         with commas: the next is used while the first is away\n"
         "  -N, --name NAME        of a relay, at the upper collector [relay-HOSTNAME]\n"
+        "      --relays NAMES     let these relays in, with commas; no other relay may connect\n"
         "  -q, --queue BYTES      what may wait for the upper collector [67108864]\n"
         "  -h, --help             this text\n"
         "  -V, --version          the version\n\n"
@@ -107,7 +108,8 @@ static int arguments(int argc, char **argv, struct collector *collector)
         OPTION_REMOTE_TOKEN,
         OPTION_REMOTE_CA,
         OPTION_REMOTE_CERT,
-        OPTION_REMOTE_KEY
+        OPTION_REMOTE_KEY,
+        OPTION_RELAYS
     };
     static const struct option options[] = {
         {"listen", required_argument, NULL, 'l'},
@@ -134,6 +136,7 @@ static int arguments(int argc, char **argv, struct collector *collector)
         {"remote-ca", required_argument, NULL, OPTION_REMOTE_CA},
         {"remote-cert", required_argument, NULL, OPTION_REMOTE_CERT},
         {"remote-key", required_argument, NULL, OPTION_REMOTE_KEY},
+        {"relays", required_argument, NULL, OPTION_RELAYS},
         {"help", no_argument, NULL, 'h'},
         {"version", no_argument, NULL, 'V'},
         {NULL, 0, NULL, 0},
@@ -218,6 +221,9 @@ static int arguments(int argc, char **argv, struct collector *collector)
         case OPTION_REMOTE_KEY:
             collector->remote_options.key_file = optarg;
             break;
+        case OPTION_RELAYS:
+            collector->options.relays = optarg;
+            break;
         case 'h':
             return usage(stdout, 0);
         case 'V':
@@ -250,6 +256,7 @@ int main(int argc, char **argv)
         .keep_seconds = 30 * 86400,
         .max_bytes = INT64_C(16) << 30,
         .options.queue_bytes = 64 << 20,
+        .options.relays = "",
         .remote_options.queue_bytes = UINT64_C(4) << 30,
     };
     int status;

@@ -73,6 +73,12 @@ typedef struct udmon_options {
     const uint64_t *numbers;
     int relay;         /**< of a client: its records come from other nodes (udmon_peer_t) */
     int refuse_relays; /**< of a server: so that records cannot go round in a circle */
+    /**
+     * Of a server: the names of the relays that may connect, separated by commas; the server keeps
+     * the pointer. NULL: all relays. With certificates, the certificate of a relay must name the
+     * relay, and a relay cannot connect over ud.
+     */
+    const char *relays;
 } udmon_options_t;
 
 enum { UDMON_SERVERS_MAX = 8 /**< that a client is given */ };

@@ -208,6 +208,8 @@ const char *udmon_meet_status_text(uint8_t status)
         return "refused: the answer came too late";
     case UDMON_NO_RELAY:
         return "refused: the server is a relay itself and takes records of agents only";
+    case UDMON_UNKNOWN_RELAY:
+        return "refused: the server does not list this relay, or our certificate does not name it";
     default:
         return "refused: client and server do not understand each other (another version?)";
     }

@@ -5,6 +5,7 @@
 #include "server.h"
 #include "base/log.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -152,18 +153,61 @@ static int server_token(struct udmon_server *server, uint64_t *token_p)
     return ret;
 }
 
+/* Whether a list of names with commas has the name. */
+static bool list_has(const char *list, const char *name)
+{
+    size_t length = strlen(name), word;
+
+    for (; *list != '\0'; list += word + (list[word] == ',')) {
+        word = strcspn(list, ",");
+        if ((word == length) && !strncmp(list, name, length)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A relay writes records of all nodes, so the secret that all nodes have is not enough. */
+static uint8_t server_check_relay(const struct udmon_server *server,
+                                  const struct udmon_rpc_place *place, const char *name)
+{
+    static struct udmon_log_limit twice, unlisted, unproved;
+
+    if (server->settings.values.refuse_relays) {
+        udmon_warn_limited(&twice, "client %s refused: it is a relay, and so are we", name);
+        return UDMON_NO_RELAY;
+    }
+    if (server->settings.values.relays == NULL) {
+        return UDMON_OK;
+    }
+    if (!list_has(server->settings.values.relays, name)) {
+        udmon_warn_limited(
+            &unlisted, "client %s refused: it is a relay, and is not in the list of relays", name);
+        return UDMON_UNKNOWN_RELAY;
+    }
+    if (server->tls.certificates &&
+        ((place->link == NULL) || !udmon_tls_names(place->link->ssl, name))) {
+        udmon_warn_limited(&unproved,
+                           "client %s refused: it is a relay, and its certificate does not name it",
+                           name);
+        return UDMON_UNKNOWN_RELAY;
+    }
+    return UDMON_OK;
+}
+
 static uint8_t server_admit(struct udmon_server *server, const struct udmon_rpc_place *place,
                             const struct udmon_auth_view *view, uint64_t *token_p)
 {
-    static struct udmon_log_limit full, relay;
+    static struct udmon_log_limit full;
     uint64_t gap, first, next_seq = le64toh(view->auth->next_seq);
     struct udmon_session *session;
     struct udmon_port *port;
-    uint8_t status;
+    uint8_t status = (view->auth->header.flags & UDMON_RELAY) ?
+                         server_check_relay(server, place, view->name) :
+                         UDMON_OK;
 
-    if ((view->auth->header.flags & UDMON_RELAY) && server->settings.values.refuse_relays) {
-        udmon_warn_limited(&relay, "client %s refused: it is a relay, and so are we", view->name);
-        return UDMON_NO_RELAY;
+    if (status != UDMON_OK) {
+        return status;
     }
     if (server->sessions.count >= server->settings.values.max_clients) {
         udmon_warn_limited(&full, "client %s refused: there are %u already (option max_clients)",

@@ -43,7 +43,8 @@ enum {
     UDMON_NO_TRANSPORT, /* the server does not have it */
     UDMON_BAD_REQUEST,  /* malformed, or of another version */
     UDMON_EXPIRED,      /* the nonce is too old, or was used before: begin again */
-    UDMON_NO_RELAY      /* a relay itself, which takes no other's records */
+    UDMON_NO_RELAY,     /* a relay itself, which takes no other's records */
+    UDMON_UNKNOWN_RELAY /* the server does not list the relay, or the certificate names another */
 };
 
 /* Flags of AUTH. */

@@ -3,6 +3,7 @@
 
 #include <openssl/err.h>
 #include <openssl/x509_vfy.h>
+#include <openssl/x509v3.h>
 
 #include <errno.h>
 #include <stdbool.h>
@@ -180,6 +181,14 @@ int udmon_tls_expect(const struct udmon_tls *tls, SSL *ssl, const char *host)
             SSL_set1_host(ssl, host)) ?
                0 :
                -ENOMEM;
+}
+
+bool udmon_tls_names(const SSL *ssl, const char *name)
+{
+    X509 *certificate = SSL_get0_peer_certificate(ssl);
+
+    return (certificate != NULL) &&
+           (X509_check_host(certificate, name, 0, X509_CHECK_FLAG_NO_WILDCARDS, NULL) == 1);
 }
 
 bool udmon_tls_is_alert(unsigned long error)
