@@ -200,6 +200,30 @@ def node(page, server):
     check("any other series can be shown", page.until("'node_load1' in charts"))
 
 
+# The marks of the axis of time over a range, as the page writes them; from and until in UTC, as [month, day, hour]
+MARKS = """((from, until) => { const s = {width: 600, min: Date.UTC(2026, ...from), max: Date.UTC(2026, ...until)};
+    timeTicks(s); return s.ticks.map(t => timeText(t.value, s.step)).join(' '); })(arguments[0], arguments[1])"""
+
+
+def clocks(page, server):
+    """The clock is set back on 25 October 2026 and forward on 29 March, in Lebanon at midnight."""
+    page.driver.get(f"http://{server.address}/#node=cn1")
+    page.until("$('node').textContent", wanted="cn1")
+    page.emulate("setTimezoneOverride", timezoneId="Europe/Berlin")
+    page.until("new Date(0).getTimezoneOffset()", wanted=-60)
+    check("the clock is set back: each day has one mark",
+          page.js(MARKS, [9, 22, 12], [9, 28, 12]) == "10/23 10/24 10/25 10/26 10/27 10/28")
+    check("the clock is set back: marks stay whole steps of hours",
+          page.js(MARKS, [9, 24, 21], [9, 25, 21]) == "10/25 03:00 06:00 09:00 12:00 15:00 18:00 21:00")
+    check("the clock is set forward: each day has one mark",
+          page.js(MARKS, [2, 26, 12], [3, 1, 12]) == "3/27 3/28 3/29 3/30 3/31 4/1")
+    page.emulate("setTimezoneOverride", timezoneId="Asia/Beirut")
+    page.until("new Date(0).getTimezoneOffset()", wanted=-120)
+    check("a midnight that does not exist: the day has its mark",
+          page.js(MARKS, [2, 26, 12], [3, 1, 12]) == "3/27 3/28 3/29 3/30 3/31 4/1")
+    page.emulate("setTimezoneOverride", timezoneId="")
+
+
 def looks(page, server):
     page.driver.get(f"http://{server.address}/#node=cn1&span=7200")
     page.charts_drawn()
@@ -251,7 +275,7 @@ def main():
     with tempfile.TemporaryDirectory() as directory:
         page = Page(f"{directory}/profile")
         try:
-            for nodes, parts in ((40, (overview, node, looks)), (10000, (many,)), (0, (empty,))):
+            for nodes, parts in ((40, (overview, node, clocks, looks)), (10000, (many,)), (0, (empty,))):
                 server = Server(program, nodes, directory)
                 for part in parts:
                     part(page, server)
