@@ -158,6 +158,8 @@ def node(page, server):
     check("CPU is stacked, without what is idle", page.js(
         "charts.CPU.chart.options.scales.y.stacked && charts.CPU.chart.data.datasets.map(d => d.label).join()")
         == "system,user")
+    check("a rounded value has the right unit", page.js("[999, 999.4, 999.6, -999999, 1e15].map(si).join()")
+          == "999,999,1 k,-1 M,1 P")
     out = page.js(POINTS, "Network, out below 0", "transmit eth0")
     coming = page.js(POINTS, "Network, out below 0", "receive eth0")
     check("network: what goes out is below 0, what comes in above",
