@@ -242,11 +242,44 @@ echo "4711 ann gpu"
 echo "99 eve all"
 END
 chmod +x "$dir/squeue"
+# a tree of version 1, as Slurm has it on RHEL 8: a job with both controllers, one with memory alone
+both=slurm/uid_0/job_77 alone=slurm_n1/uid_$(id -u)/job_78
+mkdir -p "$dir"/v1/{memory,cpuacct}/$both "$dir/v1/memory/$alone"
+printf 'user 250\nsystem 100\n' >"$dir/v1/cpuacct/$both/cpuacct.stat"
+echo 8192 >"$dir/v1/memory/$both/memory.usage_in_bytes"
+echo 4096 >"$dir/v1/memory/$alone/memory.usage_in_bytes"
+mkdir "$dir/nothing"
 numa=$dir/sys/node
 mkdir -p "$numa/node0" "$numa/node1"
 echo 'Node 1 MemTotal:       2048 kB' >"$numa/node1/meminfo"
 printf 'Node 0 MemTotal:       1024 kB\nNode 0 MemFree:          12 kB\n' >"$numa/node0/meminfo"
 printf 'numa_hit 1234567\nnuma_miss 5\n' >"$numa/node0/numastat"
+prints 'slurm_job_memory_bytes{job="78"' 2 <<END
+[slurm]
+type = slurm
+root = $dir/v1
+squeue = $dir/none
+interval = 0.05
+to = print
+[idle]
+type = slurm
+root = $dir/nothing
+squeue = $dir/none
+interval = 0.05
+to = print
+[print]
+type = print
+END
+root='job="77",user="root",partition=""'
+check "slurm, version 1: processor time" \
+    has_sample "slurm_job_cpu_seconds{$root,mode=\"user\"} $((250 / $(getconf CLK_TCK))).5"
+check "slurm, version 1: memory" has_sample "slurm_job_memory_bytes{$root} 8192"
+check "slurm, version 1: without processor time, and the owner by the group" \
+    has_sample "slurm_job_memory_bytes{job=\"78\",user=\"$(id -un)\",partition=\"\"} 4096"
+check "slurm: a job of two groups counts once" \
+    [ "$(grep -c 'a sample is refused' "$dir/log")" -eq 0 ]
+check "slurm: no control groups: one line says so" \
+    [ "$(grep -c "node idle: $dir/nothing has no control groups of Slurm" "$dir/log")" -eq 1 ]
 prints 'slurm_job_memory_bytes{job="4712"' 2 <<END
 [hwmon]
 type = hwmon

@@ -1,6 +1,9 @@
 /*
- * The use of each Slurm job on this host. slurmd makes a control group (version 2) for a job: job_ID
+ * The use of each Slurm job on this host. slurmd makes a control group for a job. Version 2: job_ID
  * below slurmstepd.scope. With several slurmd processes the scope is NODE_slurmstepd.scope.
+ * Version 1 (RHEL 8): uid_UID/job_ID below slurm or slurm_NODE, for each controller that Slurm is
+ * configured to use. Slurm does not use the controller of I/O, and version 1 counts kills in the
+ * groups of tasks, which end with their tasks: both are left out there.
  *
  * A control group does not name the user and the partition. When a job appears, the sensor asks
  * `squeue` for both. The job's samples are sent after the answer, so their labels never change. If
@@ -19,6 +22,7 @@
 #include <pwd.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,6 +43,7 @@ struct job {
 
 struct slurm {
     LIST_HEAD(, job) jobs;
+    int told;     /* that there are no control groups */
     pid_t squeue; /* running, or 0 */
     uint64_t asked_ns;
     int output; /* of squeue; does not block */
@@ -103,11 +108,16 @@ static void user_name(uid_t uid, char *name, size_t size)
 static void job_owner(const char *dir, char *user, size_t size)
 {
     char pattern[PATH_MAX], process[64];
+    const char *uid = strstr(dir, "/uid_"); /* of version 1 */
     struct stat status;
     double pid;
     glob_t found;
     size_t i;
 
+    if (uid != NULL) {
+        user_name(strtoul(uid + strlen("/uid_"), NULL, 10), user, size);
+        return;
+    }
     user[0] = '\0';
     snprintf(pattern, sizeof(pattern), "%s/step_*/user/task_*/cgroup.procs", dir);
     if (glob(pattern, 0, NULL, &found) != 0) {
@@ -317,39 +327,102 @@ static void slurm_job(struct samples *samples, const char *dir, const char *labe
     slurm_io(samples, dir, labels);
 }
 
+/* Version 1: `group` is the job's control group below each controller. */
+static void slurm_job_v1(struct samples *samples, const char *root, const char *group,
+                         const char *labels)
+{
+    double ticks = sysconf(_SC_CLK_TCK), user, system, bytes;
+    char path[PATH_MAX];
+
+    snprintf(path, sizeof(path), "%s/cpuacct%s", root, group);
+    user = slurm_field(path, "cpuacct.stat", "user");
+    system = slurm_field(path, "cpuacct.stat", "system");
+    if ((user >= 0) && (system >= 0)) {
+        samples_add(samples, 1, user / ticks, "slurm_job_cpu_seconds{%s,mode=\"user\"}", labels);
+        samples_add(samples, 1, system / ticks, "slurm_job_cpu_seconds{%s,mode=\"system\"}",
+                    labels);
+    }
+    snprintf(path, sizeof(path), "%s/memory%s/memory.usage_in_bytes", root, group);
+    if (samples_read_number(path, &bytes) == 0) {
+        samples_add(samples, 0, bytes, "slurm_job_memory_bytes{%s}", labels);
+    }
+}
+
+/* A control group of a job. Version 1 has a group for each controller; the first one counts. */
+static void slurm_found(struct slurm *slurm, struct samples *samples, const char *root,
+                        const char *controller, const char *dir)
+{
+    struct job *job = slurm_find(slurm, dir);
+    char user[64];
+
+    if ((job == NULL) || job->seen) {
+        return;
+    }
+    job->seen = 1;
+    if (job->asked && (job->labels[0] == '\0') && (slurm->squeue == 0)) {
+        job_owner(dir, user, sizeof(user));
+        job_label(job, user, "");
+    }
+    if (job->labels[0] == '\0') {
+        return;
+    }
+    if (controller == NULL) {
+        slurm_job(samples, dir, job->labels);
+    } else {
+        slurm_job_v1(samples, root, dir + strlen(root) + 1 + strlen(controller), job->labels);
+    }
+}
+
+/* Returns whether Slurm has made control groups in this place, with or without jobs. */
+static bool slurm_look(struct slurm *slurm, struct samples *samples, const char *root,
+                       const char *controller, const char *pattern)
+{
+    char path[PATH_MAX];
+    glob_t found;
+    bool any;
+    size_t i;
+
+    snprintf(path, sizeof(path), "%s/%s/%s/job_*", root,
+             (controller != NULL) ? controller : "system.slice", pattern);
+    if (glob(path, GLOB_ONLYDIR, NULL, &found) == 0) {
+        for (i = 0; i < found.gl_pathc; ++i) {
+            slurm_found(slurm, samples, root, controller, found.gl_pathv[i]);
+        }
+        globfree(&found);
+        return true;
+    }
+    if (slurm->told) {
+        return false;
+    }
+    *strrchr(path, '/') = '\0';
+    any = (glob(path, GLOB_ONLYDIR, NULL, &found) == 0);
+    if (any) {
+        globfree(&found);
+    }
+    return any;
+}
+
 static void slurm_tick(struct udmon_node *node, void *state)
 {
     const char *root = udmon_node_option(node, "root");
     struct samples *samples = samples_begin(node);
     struct slurm *slurm = state;
-    char pattern[PATH_MAX], user[64];
-    glob_t found;
-    struct job *job;
-    size_t i;
+    bool any;
 
+    root = (root != NULL) ? root : "/sys/fs/cgroup";
     if (slurm->squeue != 0) {
         slurm_listen(slurm);
     }
-    snprintf(pattern, sizeof(pattern), "%s/system.slice/*slurmstepd.scope/job_*",
-             (root != NULL) ? root : "/sys/fs/cgroup");
-    if (glob(pattern, GLOB_ONLYDIR, NULL, &found) == 0) {
-        for (i = 0; i < found.gl_pathc; ++i) {
-            job = slurm_find(slurm, found.gl_pathv[i]);
-            if (job == NULL) {
-                continue;
-            }
-            job->seen = 1;
-            if (job->asked && (job->labels[0] == '\0') && (slurm->squeue == 0)) {
-                job_owner(found.gl_pathv[i], user, sizeof(user));
-                job_label(job, user, "");
-            }
-            if (job->labels[0] != '\0') {
-                slurm_job(samples, found.gl_pathv[i], job->labels);
-            }
-        }
-        globfree(&found);
-    }
+    any = slurm_look(slurm, samples, root, NULL, "*slurmstepd.scope");
+    any |= slurm_look(slurm, samples, root, "memory", "slurm*/uid_*");
+    any |= slurm_look(slurm, samples, root, "cpuacct", "slurm*/uid_*");
     samples_end(samples);
+    if (!any && !slurm->told) {
+        udmon_warn("node %s: %s has no control groups of Slurm: no job runs here, or Slurm is not "
+                   "configured to use control groups",
+                   node->name, root);
+        slurm->told = 1;
+    }
     slurm_forget(slurm, 0);
     slurm_ask(node, slurm);
 }
