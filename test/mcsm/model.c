@@ -165,6 +165,28 @@ static bool pkeys(struct model_node *node, unsigned port, unsigned block, bool s
     return true;
 }
 
+/* SL2VL or VLArb of an output port. */
+static bool lane_table(struct model_node *node, uint8_t in_port, const uint8_t *mad, uint8_t *body)
+{
+    bool set = mad[MCSM_MAD_METHOD] == MCSM_SET,
+         sl2vl = mcsm_get16(mad, MCSM_MAD_ATTR) == MCSM_SL2VL;
+    uint32_t mod = mcsm_get32(mad, MCSM_MAD_MOD);
+    unsigned out = node->sw ? mod & 0xff : in_port, block = mod >> 16;
+    unsigned from = node->sw ? mod >> 8 & 0xff : 0;
+
+    if (out > node->nports || from > node->nports || (!sl2vl && (block < 1 || block > 4))) {
+        return false;
+    }
+    uint8_t *table = sl2vl ? node->ports[out].sl2vl[from] : node->ports[out].vlarb[block - 1];
+    node->lane_sets += set;
+    if (set && !node->fixed_lanes) {
+        memcpy(table, body, sl2vl ? 8 : 64);
+    }
+    memset(body, 0, 64);
+    memcpy(body, table, sl2vl ? 8 : 64);
+    return true;
+}
+
 /* False: refused. */
 static bool handle(struct model_node *node, uint8_t in_port, const uint8_t *mad, uint8_t *body)
 {
@@ -201,7 +223,7 @@ static bool handle(struct model_node *node, uint8_t in_port, const uint8_t *mad,
         return true;
     case MCSM_SL2VL:
     case MCSM_VLARB:
-        return true;
+        return lane_table(node, in_port, mad, body);
     default:
         return node->sw && tables(node, mcsm_get16(mad, MCSM_MAD_ATTR), mod, set, body);
     }

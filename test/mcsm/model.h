@@ -32,8 +32,10 @@ struct model_node {
         uint8_t peer_port;
         uint8_t info[64];
         uint8_t pkeys[MODEL_PKEYS * 2];
-        uint8_t counters[64]; /* PortCounters */
-        uint8_t wide[64];     /* PortCountersExtended */
+        uint8_t counters[64];              /* PortCounters */
+        uint8_t wide[64];                  /* PortCountersExtended */
+        uint8_t sl2vl[MODEL_PORTS + 1][8]; /* by input; a host has one table */
+        uint8_t vlarb[4][64];
     } ports[MODEL_PORTS + 1];
     uint8_t sw_info[64];
     uint8_t lft[MODEL_LIDS];
@@ -41,6 +43,8 @@ struct model_node {
     uint64_t smps;       /* that it received */
     uint64_t violations; /* of these, SMPs with a wrong M_Key */
     bool asked_again;    /* ClientReregister was set */
+    bool fixed_lanes;    /* ignores Sets of SL2VL and VLArb */
+    unsigned lane_sets;  /* Sets of SL2VL and VLArb that it received */
 };
 
 struct model_packet {

@@ -457,6 +457,12 @@ static void check_lanes(struct mcsm_parser *parser)
                              mcsm_engine_name(config->engine));
         }
     }
+    if (lanes && config->qos.rule_count > 0) {
+        mcsm_parse_error(parser, config->qos.rules[0].line,
+                         "engine = %s chooses the service levels, so it cannot have [rule %s]. Use "
+                         "auto or updn",
+                         mcsm_engine_name(config->engine), config->qos.rules[0].name);
+    }
     if (lanes && config->set_sl2vl) {
         mcsm_parse_error(parser, 0, "engine = %s sets sl2vl itself: remove the key",
                          mcsm_engine_name(config->engine));
@@ -499,4 +505,9 @@ void mcsm_config_finish(struct mcsm_parser *parser)
     }
     check_lanes(parser);
     add_default_partition(parser);
+    mcsm_qos_check(parser);
+    config->own_levels = config->set_sl2vl || config->qos.rule_count > 0;
+    for (size_t i = 0; i < config->partition_count; i++) {
+        config->own_levels |= config->partitions[i].sl > 0;
+    }
 }

@@ -56,10 +56,17 @@ static int handle(void *user, const char *section, const char *name, const char 
     if (strncmp(section, "partition ", 10) == 0) {
         return mcsm_parse_partition(parser, section + 10, name, value);
     }
+    if (strncmp(section, "group ", 6) == 0) {
+        return mcsm_parse_group(parser, section + 6, name, value);
+    }
+    if (strncmp(section, "rule ", 5) == 0) {
+        return mcsm_parse_rule(parser, section + 5, name, value);
+    }
     return mcsm_parse_error(
         parser, parser->line,
         "unknown section [%s]: there are [cluster], [border], [neighbour NAME], "
-        "[routing], [multicast], [port], [sweep], [health] and [partition NAME]",
+        "[routing], [multicast], [port], [sweep], [health], [partition NAME], [group NAME] and "
+        "[rule NAME]",
         section);
 }
 
@@ -140,6 +147,7 @@ void mcsm_config_free(struct mcsm_config *config)
         free(config->partitions[i].full);
         free(config->partitions[i].limited);
     }
+    mcsm_qos_free(&config->qos);
     free(config->partitions);
     free(config->neighbours);
     free(config->borders);
@@ -157,4 +165,17 @@ const struct mcsm_border *mcsm_config_border(const struct mcsm_config *config, u
         }
     }
     return NULL;
+}
+
+uint8_t mcsm_config_lane(const struct mcsm_config *config, uint8_t sl, int lanes)
+{
+    uint8_t lane = config->sl2vl[sl], groups = config->sl2vl[config->multicast_sl];
+
+    if (lane < lanes || lane == 15) {
+        return lane;
+    }
+    if (config->multicast_sl > 0) {
+        return lane == groups || config->sl2vl[0] >= lanes ? 15 : config->sl2vl[0];
+    }
+    return lane % lanes;
 }

@@ -2,9 +2,9 @@
  * The configuration of one cluster: the contents of the file of `mcsm -f`, checked, with defaults.
  *
  * The file has sections [cluster], [border], [neighbour NAME], [routing], [port], [multicast],
- * [sweep], [health], [partition NAME]; mcsm.conf(5) describes every key. The border of a cluster consists of
- * border ports: ports of its own switches with links to switches of other clusters (paper 001,
- * "Independent logical clustering"). The lines of [border] are
+ * [sweep], [health], [partition NAME], [group NAME], [rule NAME]; mcsm.conf(5) describes every key.
+ * The border of a cluster consists of border ports: ports of its own switches with links to switches
+ * of other clusters (paper 001, "Independent logical clustering"). The lines of [border] are
  *
  *     GUID/PORT = NEIGHBOUR PEER-GUID/PEER-PORT [transit] [joint]
  *
@@ -15,6 +15,7 @@
 #define MCSM_CONFIG_H
 
 #include "base/log.h"
+#include "qos.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -142,7 +143,8 @@ struct mcsm_config {
     uint8_t leaf_head_of_queue_life; /* of switch ports to hosts */
     bool enforce_partitions;
     bool set_sl2vl;
-    uint8_t sl2vl[16];
+    bool own_levels;   /* the file gives service levels: sl2vl is written, routes use one lane */
+    uint8_t sl2vl[16]; /* of one-lane routes */
     bool set_vlarb;
     uint8_t vlarb_high[32][2], vlarb_low[32][2]; /* VL, weight */
     uint8_t vlarb_high_limit;
@@ -163,6 +165,7 @@ struct mcsm_config {
 
     struct mcsm_partition *partitions;
     size_t partition_count;
+    struct mcsm_qos qos;
 };
 
 /** Reads and checks a file. Writes each error to `err` as a line "FILE:LINE: the error, and a right
@@ -198,6 +201,11 @@ bool mcsm_config_allows(const struct mcsm_config *config, const struct mcsm_bord
 /** The border port of the configuration at this port, or NULL. */
 const struct mcsm_border *mcsm_config_border(const struct mcsm_config *config, uint64_t guid,
                                              uint8_t port);
+
+/** Returns the virtual lane of a service level on a link with `lanes` lanes, 15 if packets of the
+ * level are dropped. Levels whose lane the link lacks share the lanes that the link has, but not the
+ * lane of groups. For configurations with own_levels. */
+uint8_t mcsm_config_lane(const struct mcsm_config *config, uint8_t sl, int lanes);
 
 const char *mcsm_engine_name(enum mcsm_engine engine);
 

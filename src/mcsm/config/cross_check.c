@@ -93,6 +93,12 @@ static void check_pair(struct cross *cross, const struct mcsm_config *a,
     if (a->multicast_sl != b->multicast_sl) {
         CONTRADICTION(cross, "%s and %s: sl of [multicast] differs\n", a->path, b->path);
     }
+    if ((a->own_levels || b->own_levels) && memcmp(a->sl2vl, b->sl2vl, sizeof(a->sl2vl)) != 0) {
+        CONTRADICTION(cross,
+                      "%s and %s: sl2vl of [port] differs, so that packets of one service level "
+                      "change their virtual lane at the border\n",
+                      a->path, b->path);
+    }
     if (a->subnet_prefix != b->subnet_prefix) {
         CONTRADICTION(cross, "%s and %s: the subnet prefixes differ\n", a->path, b->path);
     }

@@ -32,6 +32,13 @@ int mcsm_parse_neighbour(struct mcsm_parser *parser, const char *which, const ch
                          const char *value);
 int mcsm_parse_partition(struct mcsm_parser *parser, const char *which, const char *name,
                          const char *value);
+int mcsm_parse_group(struct mcsm_parser *parser, const char *which, const char *name,
+                     const char *value);
+int mcsm_parse_rule(struct mcsm_parser *parser, const char *which, const char *name,
+                    const char *value);
+
+/** Checks the rules and the service levels of the whole file. */
+void mcsm_qos_check(struct mcsm_parser *parser);
 
 /** Checks that need the whole file. */
 void mcsm_config_finish(struct mcsm_parser *parser);

@@ -9,6 +9,7 @@
 #include "metrics.h"
 #include "page.h"
 #include "sa/path.h"
+#include "sm/vl_tables.h"
 
 #include <errno.h>
 #include <time.h>
@@ -72,6 +73,7 @@ static void status(struct mcsm_daemon *daemon, const char *const *arguments, FIL
     mcsm_add_number(json, "held_links", mcsm_health_held(daemon->health));
     mcsm_add_number(json, "polls", mcsm_health_polls(daemon->health));
     mcsm_add_number(json, "silent_ports", sm->stats.silent);
+    mcsm_add_number(json, "vl_tables_differ", mcsm_vl_differing(sm->fabric));
     mcsm_add_number(json, "without_lid", sm->stats.without_lid);
     mcsm_add_number(json, "credit_loop", sm->stats.credit_loop);
     json_object_object_add(json, "foreign_managers", foreign_managers(sm));
@@ -129,6 +131,9 @@ static const char *port_remark(const struct mcsm_port *port)
     }
     if (port->border) {
         return "border";
+    }
+    if (port->vl_differs) {
+        return "SL2VL or VLArb differ";
     }
     return port->silent ? "nothing answers" : port->failed ? "could not be set up" : "";
 }

@@ -1,5 +1,7 @@
 #include "metrics.h"
 
+#include "sm/vl_tables.h"
+
 #include <errno.h>
 #include <utlist.h>
 
@@ -34,6 +36,8 @@ static void manager(const struct mcsm_daemon *daemon, FILE *out)
     GAUGE("ports_without_lid", "End ports that get no LID.", stats->without_lid);
     GAUGE("credit_loop_links", "Length of a credit loop; 0 if there is none.", stats->credit_loop);
     GAUGE("lanes", "Virtual lanes that the routes use.", mcsm_sm_lanes(sm));
+    GAUGE("vl_tables_differ", "Ports with other SL2VL or VLArb tables than were written.",
+          mcsm_vl_differing(sm->fabric));
     GAUGE("left_out_routes", "Routes that the contract of the border ports forbids.",
           stats->left_out);
     GAUGE("sweep_seconds", "Duration of the last heavy sweep.", stats->sweep_ms / 1e3);

@@ -194,6 +194,12 @@ bool mcsm_port_usable(const struct mcsm_port *port)
            port->peer->state >= MCSM_STATE_INIT && !port->drained && !port->peer->drained;
 }
 
+bool mcsm_port_has_link(const struct mcsm_port *port)
+{
+    return port->num > 0 && port->known && port->state >= MCSM_STATE_INIT &&
+           (port->border || (port->peer != NULL && port->peer->known));
+}
+
 /* Tables grow in whole blocks. */
 struct mcsm_path mcsm_port_path(const struct mcsm_port *port)
 {
@@ -244,8 +250,22 @@ int mcsm_fabric_tables(struct mcsm_node *node, unsigned lid_top, unsigned mlids)
     return grow(&node->lft, &node->lft_size, lft_size);
 }
 
+static void inherit_lanes(struct mcsm_fabric *fabric, const struct mcsm_fabric *old)
+{
+    struct mcsm_node *node, *next;
+
+    HASH_ITER(hh, fabric->nodes, node, next) {
+        const struct mcsm_node *was = mcsm_fabric_find(old, node->guid);
+
+        for (int i = 1; was != NULL && i <= node->nports && i <= was->nports; i++) {
+            node->ports[i].vl_differs = was->ports[i].vl_differs;
+        }
+    }
+}
+
 void mcsm_fabric_inherit(struct mcsm_fabric *fabric, struct mcsm_fabric *old)
 {
+    inherit_lanes(fabric, old);
     for (int i = 0; i < fabric->switch_count; i++) {
         struct mcsm_node *node = fabric->switches[i], *was = mcsm_fabric_find(old, node->guid);
 

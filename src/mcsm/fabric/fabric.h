@@ -51,6 +51,11 @@ struct mcsm_port {
     uint16_t *pkeys;      /* its P_Key table, as read or written last; may be NULL */
     unsigned pkey_count;  /* entries, a multiple of 32 */
     unsigned pkey_blocks; /* of the table that were not read yet */
+
+    /* SL2VL and VLArb tables: whether the port has other tables than the manager wants. `vl_now` is
+     * the result of the reading that runs, with `vl_pending` answers to come. */
+    bool vl_differs, vl_now;
+    uint16_t vl_pending;
 };
 
 struct mcsm_node {
@@ -121,6 +126,9 @@ static inline const char *mcsm_type_name(const struct mcsm_node *node)
 /** Whether packets may go over the link of this port. */
 bool mcsm_port_usable(const struct mcsm_port *port);
 
+/** Whether the port has a link that the manager configures. */
+bool mcsm_port_has_link(const struct mcsm_port *port);
+
 /** The directed route to a port: through its own link if it is one of a CA. */
 struct mcsm_path mcsm_port_path(const struct mcsm_port *port);
 
@@ -133,7 +141,7 @@ static inline int mcsm_mft_positions(const struct mcsm_node *node)
 /** Make room in the tables of a switch for LIDs up to `lid_top`. -ENOMEM. */
 int mcsm_fabric_tables(struct mcsm_node *node, unsigned lid_top, unsigned mlids);
 
-/** Copies the old fabric's knowledge of the tables in the switches. */
+/** Copies the old fabric's knowledge of the tables in switches and ports. */
 void mcsm_fabric_inherit(struct mcsm_fabric *fabric, struct mcsm_fabric *old);
 
 #endif

@@ -1,5 +1,6 @@
 /* Records about the fabric, as infiniband-diags list them. Only records of this cluster. */
 #include "part.h"
+#include "sm/vl_tables.h"
 
 #define MATCHES(query, record, table)                                                              \
     mcsm_matches(query, record, table, sizeof(table) / sizeof(*(table)))
@@ -186,21 +187,18 @@ static void add_pkeys(struct mcsm_query *query, const struct mcsm_port *port)
     }
 }
 
-/* Tables of lanes are known where the configuration sets them. */
+/* Tables of lanes are known where the manager sets them. */
 static void add_sl2vl(struct mcsm_query *query, const struct mcsm_port *port)
 {
-    const struct mcsm_config *config = query->sa->sm->config;
     int inputs = port->node->sw ? port->node->nports : 0;
     uint8_t record[16] = {0};
 
-    if (port->num == 0 || !port->known || lid_of(port) == 0 || !config->set_sl2vl) {
+    if (port->num == 0 || !port->known || lid_of(port) == 0 ||
+        !mcsm_vl_sl2vl(query->sa->sm, port, record + 8)) {
         return;
     }
     mcsm_put16(record, 0, lid_of(port));
     record[3] = port->num;
-    for (int i = 0; i < 8; i++) {
-        record[8 + i] = config->sl2vl[2 * i] << 4 | config->sl2vl[2 * i + 1];
-    }
     for (int in = 0; in <= inputs; in++) {
         record[2] = in;
         if (MATCHES(query, record, sl2vl_parts) && !mcsm_answer_add(query, record)) {
@@ -211,18 +209,17 @@ static void add_sl2vl(struct mcsm_query *query, const struct mcsm_port *port)
 
 static void add_vlarb(struct mcsm_query *query, const struct mcsm_port *port)
 {
-    const struct mcsm_config *config = query->sa->sm->config;
     uint8_t record[72] = {0};
 
-    if (port->num == 0 || !port->known || lid_of(port) == 0 || !config->set_vlarb) {
+    if (port->num == 0 || !port->known || lid_of(port) == 0) {
         return;
     }
     mcsm_put16(record, 0, lid_of(port));
     record[2] = port->num;
-    for (int block = 1; block <= 3; block += 2) { /* 1: low priority, 3: high priority */
+    for (int block = 1; block <= 4; block++) {
         record[3] = block;
-        memcpy(record + 8, block == 1 ? config->vlarb_low : config->vlarb_high, 64);
-        if (MATCHES(query, record, vlarb_parts) && !mcsm_answer_add(query, record)) {
+        if (mcsm_vl_arb(query->sa->sm, port, block, record + 8) > 0 &&
+            MATCHES(query, record, vlarb_parts) && !mcsm_answer_add(query, record)) {
             return;
         }
     }

@@ -2,9 +2,11 @@
 #include "path.h"
 
 #include "part.h"
+#include "qos.h"
 #include "rate.h"
 
 enum {
+    PR_SERVICE = 0,
     PR_DGID = 8,
     PR_SGID = 24,
     PR_DLID = 40,
@@ -17,7 +19,8 @@ enum {
     PR_RATE = 55,
     PR_LIFE = 56,
     PR_SIZE = 64,
-    EXACT = 2 << 6, /* selector: exactly this value */
+    EXACT = 2 << 6,   /* selector: exactly this value */
+    SERVICE_BITS = 3, /* bits 0 and 1 of the mask: the two halves of the service ID */
     BIT_DGID = 2,
     BIT_SGID = 3,
     BIT_DLID = 4,
@@ -25,18 +28,11 @@ enum {
     BIT_REVERSIBLE = 11,
     BIT_NUM_PATH = 12,
     BIT_PKEY = 13,
+    BIT_CLASS = 14,
     BIT_SL = 15,
     BIT_MTU_SELECTOR = 16,
     BIT_RATE_SELECTOR = 18,
     BIT_LIFE_SELECTOR = 20
-};
-
-/* An end of a path. Of a port in another cluster only LID and GUID are known; the GUID is 0 if the
- * cluster gave a range and no database. */
-struct end {
-    const struct mcsm_port *port;
-    uint16_t lid;
-    uint64_t guid;
 };
 
 /* Returns the port's key with this base, with its membership bit, or 0. A switch is a full member
@@ -160,7 +156,7 @@ static bool find_foreign(const struct mcsm_config *config, uint16_t lid, uint64_
     return false;
 }
 
-static bool find_by_lid(const struct mcsm_sm *sm, uint16_t lid, struct end *end)
+static bool find_by_lid(const struct mcsm_sm *sm, uint16_t lid, struct mcsm_path_end *end)
 {
     end->port = mcsm_fabric_by_lid(sm->fabric, lid);
     end->lid = lid;
@@ -171,7 +167,7 @@ static bool find_by_lid(const struct mcsm_sm *sm, uint16_t lid, struct end *end)
     return find_foreign(sm->config, lid, &end->guid);
 }
 
-static bool find_by_gid(const struct mcsm_sm *sm, const uint8_t *gid, struct end *end)
+static bool find_by_gid(const struct mcsm_sm *sm, const uint8_t *gid, struct mcsm_path_end *end)
 {
     uint64_t prefix = mcsm_get64(gid, 0);
 
@@ -187,7 +183,7 @@ static bool find_by_gid(const struct mcsm_sm *sm, const uint8_t *gid, struct end
 /* The end that the query names by LID or GID; false if it does not exist. A query that names none
  * leaves *given_p false. */
 static bool find_end(struct mcsm_query *query, int gid_bit, unsigned gid_at, int lid_bit,
-                     unsigned lid_at, struct end *end, bool *given_p)
+                     unsigned lid_at, struct mcsm_path_end *end, bool *given_p)
 {
     const struct mcsm_sm *sm = query->sa->sm;
 
@@ -252,8 +248,8 @@ static uint8_t sl_of_partition(const struct mcsm_config *config, uint16_t pkey)
 }
 
 /* Returns the P_Key of the path; 0 if the ends share no key that the query allows. */
-static uint16_t pkey_of(const struct mcsm_query *query, const struct end *ours,
-                        const struct end *other)
+static uint16_t pkey_of(const struct mcsm_query *query, const struct mcsm_path_end *ours,
+                        const struct mcsm_path_end *other)
 {
     uint16_t wanted = mcsm_get16(query->data, PR_PKEY);
 
@@ -266,23 +262,48 @@ static uint16_t pkey_of(const struct mcsm_query *query, const struct end *ours,
     return mcsm_has_pkey(ours->port, wanted) ? wanted | 0x8000 : 0;
 }
 
-/* The service level of the path: the lane, where lanes prevent deadlock. Otherwise a client may ask
- * for any level that has a lane, and the default is the level of the partition. */
-static bool find_sl(const struct mcsm_query *query, uint16_t pkey, uint8_t lane, uint8_t *sl_p)
+/* Finds the service level of a path; false if the query asks for another level. Where the engine
+ * assigns lanes, the level is the lane. Otherwise the first rule that matches counts, then the level
+ * of the partition. */
+static bool find_sl(const struct mcsm_query *query, const struct mcsm_path_end *from,
+                    const struct mcsm_path_end *to, uint16_t pkey, uint8_t *sl_p)
 {
-    const struct mcsm_config *config = query->sa->sm->config;
-    uint8_t wanted = mcsm_get16(query->data, PR_SL) & 15;
+    const struct mcsm_sm *sm = query->sa->sm;
+    uint16_t class_and_sl = mcsm_get16(query->data, PR_SL);
+    uint8_t wanted = class_and_sl & 15;
+    const struct mcsm_qos_path path = {.from = from,
+                                       .to = to,
+                                       .pkey = pkey,
+                                       .has_service = (query->mask & SERVICE_BITS) == SERVICE_BITS,
+                                       .service_id = mcsm_get64(query->data, PR_SERVICE),
+                                       .has_class = mcsm_asks(query, BIT_CLASS),
+                                       .qos_class = class_and_sl >> 4};
+    const struct mcsm_rule *rule = mcsm_qos_find(sm, &path);
 
-    if (mcsm_sm_lanes(query->sa->sm) > 1 && !config->set_sl2vl) {
-        *sl_p = lane;
-        return !mcsm_asks(query, BIT_SL) || wanted == lane;
+    if (rule != NULL) {
+        *sl_p = rule->sl;
+    } else if (mcsm_sm_lanes(sm) > 1 && !sm->config->own_levels) {
+        *sl_p = mcsm_sm_lane(sm, from->port ? from->port : to->port, from->port ? to->port : NULL);
+    } else {
+        *sl_p = sl_of_partition(sm->config, pkey);
+        if (mcsm_asks(query, BIT_SL) && mcsm_qos_may_choose(sm->config, wanted)) {
+            *sl_p = wanted;
+        }
     }
-    *sl_p = sl_of_partition(config, pkey);
-    if (!mcsm_asks(query, BIT_SL) || wanted == *sl_p) {
-        return true;
+    return !mcsm_asks(query, BIT_SL) || wanted == *sl_p;
+}
+
+/* The answer repeats the service and the class that the query names. */
+static void repeat_service(const struct mcsm_query *query, uint8_t *record)
+{
+    if ((query->mask & SERVICE_BITS) != 0) {
+        memcpy(record + PR_SERVICE, query->data + PR_SERVICE, 8);
     }
-    *sl_p = wanted;
-    return config->sl2vl[wanted] != 15;
+    if (mcsm_asks(query, BIT_CLASS)) {
+        uint16_t both = mcsm_get16(query->data, PR_SL) & 0xfff0;
+
+        mcsm_put16(record, PR_SL, both | mcsm_get16(record, PR_SL));
+    }
 }
 
 /* Whether the query's MTU, rate and packet life fit the way; the values of the answer. */
@@ -312,8 +333,8 @@ static bool find_values(const struct mcsm_query *query, const struct way *way, u
 
 /* Whether the way back exists too; it may be narrower. The way back from another cluster is known
  * to the manager of that cluster alone. */
-static bool is_reversible(const struct mcsm_sm *sm, const struct end *ours, const struct end *other,
-                          struct way *way)
+static bool is_reversible(const struct mcsm_sm *sm, const struct mcsm_path_end *ours,
+                          const struct mcsm_path_end *other, struct way *way)
 {
     const struct mcsm_port *left;
     const char *reason;
@@ -323,10 +344,11 @@ static bool is_reversible(const struct mcsm_sm *sm, const struct end *ours, cons
 }
 
 /* At least one end is in this cluster. */
-static void add_path(struct mcsm_query *query, const struct end *from, const struct end *to)
+static void add_path(struct mcsm_query *query, const struct mcsm_path_end *from,
+                     const struct mcsm_path_end *to)
 {
     const struct mcsm_sm *sm = query->sa->sm;
-    const struct end *ours = from->port ? from : to, *other = from->port ? to : from;
+    const struct mcsm_path_end *ours = from->port ? from : to, *other = from->port ? to : from;
     uint8_t record[PR_SIZE] = {0}, sl;
     struct way way = {5, UINT32_MAX};
     const struct mcsm_port *left;
@@ -349,8 +371,7 @@ static void add_path(struct mcsm_query *query, const struct end *from, const str
         return;
     }
     pkey = pkey_of(query, ours, other);
-    if (pkey == 0 || !find_sl(query, pkey, mcsm_sm_lane(sm, ours->port, other->port), &sl) ||
-        !find_values(query, &way, record)) {
+    if (pkey == 0 || !find_sl(query, from, to, pkey, &sl) || !find_values(query, &way, record)) {
         return;
     }
     mcsm_put64(record, PR_DGID, sm->config->subnet_prefix);
@@ -362,12 +383,14 @@ static void add_path(struct mcsm_query *query, const struct end *from, const str
     record[PR_NUM_PATH] = both ? 0x80 : 0;
     mcsm_put16(record, PR_PKEY, pkey);
     mcsm_put16(record, PR_SL, sl);
+    repeat_service(query, record);
     mcsm_answer_add(query, record);
 }
 
 /* Returns the number of LIDs of an end, from its base LID on: one, or 2^LMC for a host of this
  * cluster if the query does not name a LID. */
-static unsigned lids_of(const struct mcsm_query *query, const struct end *end, bool by_lid)
+static unsigned lids_of(const struct mcsm_query *query, const struct mcsm_path_end *end,
+                        bool by_lid)
 {
     return by_lid || end->port == NULL || end->port->node->sw ? 1 :
                                                                 1u << query->sa->sm->config->lmc;
@@ -375,7 +398,8 @@ static unsigned lids_of(const struct mcsm_query *query, const struct end *end, b
 
 /* The paths between two ends: with LMC several, from the n-th LID of one to the n-th of the other.
  */
-static void add_paths(struct mcsm_query *query, const struct end *from, const struct end *to)
+static void add_paths(struct mcsm_query *query, const struct mcsm_path_end *from,
+                      const struct mcsm_path_end *to)
 {
     unsigned sources = lids_of(query, from, mcsm_asks(query, BIT_SLID));
     unsigned targets = lids_of(query, to, mcsm_asks(query, BIT_DLID));
@@ -389,7 +413,7 @@ static void add_paths(struct mcsm_query *query, const struct end *from, const st
         room = 1;
     }
     for (unsigned i = 0; i < count && query->count - before < room && query->status == 0; i++) {
-        struct end source = *from, target = *to;
+        struct mcsm_path_end source = *from, target = *to;
 
         source.lid += i % sources;
         target.lid += i % targets;
@@ -398,7 +422,7 @@ static void add_paths(struct mcsm_query *query, const struct end *from, const st
 }
 
 /* Paths to all ports of the cluster. */
-static void add_paths_from(struct mcsm_query *query, const struct end *from)
+static void add_paths_from(struct mcsm_query *query, const struct mcsm_path_end *from)
 {
     const struct mcsm_fabric *fabric = query->sa->sm->fabric;
 
@@ -406,7 +430,7 @@ static void add_paths_from(struct mcsm_query *query, const struct end *from)
         const struct mcsm_port *port = fabric->by_lid[lid];
 
         if (port != NULL && port->lid == lid) {
-            add_paths(query, from, &(struct end){port, lid, port->guid});
+            add_paths(query, from, &(struct mcsm_path_end){port, lid, port->guid});
         }
     }
 }
@@ -414,7 +438,7 @@ static void add_paths_from(struct mcsm_query *query, const struct end *from)
 static void serve(struct mcsm_query *query)
 {
     bool from_given, to_given;
-    struct end from = {0}, to = {0};
+    struct mcsm_path_end from = {0}, to = {0};
 
     if (query->method != MCSM_GET && query->method != MCSM_GET_TABLE) {
         query->status = MCSM_SA_BAD_METHOD_ATTR;
@@ -428,7 +452,7 @@ static void serve(struct mcsm_query *query)
         return;
     }
     if (!from_given) {
-        from = (struct end){query->client, query->client->lid, query->client->guid};
+        from = (struct mcsm_path_end){query->client, query->client->lid, query->client->guid};
     }
     if (from.port == NULL && to.port == NULL) {
         return; /* the managers of the other clusters know that path */

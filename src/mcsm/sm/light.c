@@ -3,6 +3,7 @@
 #include "phases.h"
 
 #include "base/text.h"
+#include "vl_tables.h"
 
 static void got_switch(void *arg, void *arg2, const uint8_t *mad, unsigned status)
 {
@@ -106,6 +107,7 @@ void mcsm_sm_light(struct mcsm_sm *sm)
     }
     mcsm_election_ask(&sm->election, sm->fabric);
     renew_leases(sm);
+    mcsm_vl_check(sm);
     for (int i = 0; i < sm->fabric->switch_count; i++) {
         struct mcsm_node *node = sm->fabric->switches[i];
 

@@ -178,7 +178,7 @@ static struct mcsm_graph *make_graph(const struct mcsm_sm *sm)
 /* The lanes that every link of the cluster has. */
 static int lanes_there(const struct mcsm_sm *sm)
 {
-    int least = sm->config->set_sl2vl ? 1 : MCSM_MAX_LANES;
+    int least = sm->config->own_levels ? 1 : MCSM_MAX_LANES;
     struct mcsm_node *node, *next;
 
     HASH_ITER(hh, sm->next->nodes, node, next) {

@@ -3,6 +3,7 @@
  * INIT over ARMED to ACTIVE. Only differences are written.
  */
 #include "phases.h"
+#include "vl_tables.h"
 
 #include <stdlib.h>
 
@@ -74,8 +75,7 @@ static void plan_link(const struct mcsm_sm *sm, const struct mcsm_port *port, ui
     const uint8_t *peer = port->peer ? port->peer->info : port->info;
     uint8_t mtu = least(config->max_mtu, least(mcsm_lo(port->info, MCSM_PI_MTU_CAP_LO),
                                                mcsm_lo(peer, MCSM_PI_MTU_CAP_LO)));
-    uint8_t vls = least(config->max_op_vls, least(mcsm_hi(port->info, MCSM_PI_VL_CAP_HI),
-                                                  mcsm_hi(peer, MCSM_PI_VL_CAP_HI)));
+    uint8_t vls = mcsm_vl_code(config, port);
 
     if (mtu >= 1) {
         mcsm_put_hi(info, MCSM_PI_MTU_HI, mtu);
@@ -101,12 +101,6 @@ static void plan_link(const struct mcsm_sm *sm, const struct mcsm_port *port, ui
     }
 }
 
-static bool has_link(const struct mcsm_port *port)
-{
-    return port->num > 0 && port->known && port->state >= MCSM_STATE_INIT &&
-           (port->border || (port->peer != NULL && port->peer->known));
-}
-
 static void plan_port(struct mcsm_sm *sm, struct mcsm_port *port)
 {
     bool end = mcsm_is_end_port(port), write = false;
@@ -117,7 +111,7 @@ static void plan_port(struct mcsm_sm *sm, struct mcsm_port *port)
         return;
     }
     memcpy(info, port->info, sizeof(info));
-    if (has_link(port)) {
+    if (mcsm_port_has_link(port)) {
         plan_link(sm, port, info);
     }
     write = memcmp(info, port->info, sizeof(info)) != 0;
@@ -125,7 +119,7 @@ static void plan_port(struct mcsm_sm *sm, struct mcsm_port *port)
         write |= plan_end_port(sm, port, info);
     }
     leave_states(info);
-    if (config->link_width != 0 && has_link(port)) {
+    if (config->link_width != 0 && mcsm_port_has_link(port)) {
         uint8_t width = config->link_width & port->info[MCSM_PI_WIDTH_SUPPORTED];
 
         write |= width != 0 && width != port->info[MCSM_PI_WIDTH_ENABLED];
@@ -133,63 +127,6 @@ static void plan_port(struct mcsm_sm *sm, struct mcsm_port *port)
     }
     if (write) {
         set_port(sm, port, info, got_port);
-    }
-}
-
-/* ---- service levels and virtual lanes ---- */
-
-/* Only on links that are not yet in use, or when we become master: tables do not change by
- * themselves. */
-static bool needs_lanes(const struct mcsm_sm *sm, const struct mcsm_port *port)
-{
-    return has_link(port) && (sm->sweep.reregister || port->state == MCSM_STATE_INIT);
-}
-
-/* Tables for several lanes: service level n uses lane n. Higher levels are dropped, because their
- * packets were not checked for circles. */
-static void lanes_map(const struct mcsm_sm *sm, int lanes, uint8_t map[16])
-{
-    for (int sl = 0; sl < 16; sl++) {
-        map[sl] = sm->config->set_sl2vl || lanes == 1 ? sm->config->sl2vl[sl] :
-                  sl < lanes                          ? sl :
-                                                        15;
-    }
-}
-
-static void plan_sl2vl(struct mcsm_sm *sm, struct mcsm_port *port, int lanes)
-{
-    uint8_t map[16];
-    struct mcsm_path path = mcsm_port_path(port);
-    uint8_t body[64] = {0};
-    int inputs = port->node->sw ? port->node->nports : 0;
-
-    lanes_map(sm, lanes, map);
-    for (int i = 0; i < 8; i++) {
-        body[i] = map[2 * i] << 4 | map[2 * i + 1];
-    }
-    for (int in = 0; in <= inputs; in++) {
-        uint32_t mod = port->node->sw ? (uint32_t)in << 8 | port->num : 0;
-
-        mcsm_smp(sm->mads, &path, MCSM_SET, MCSM_SL2VL, mod, body, mcsm_sm_set_done, sm, port);
-    }
-}
-
-static void plan_vlarb(struct mcsm_sm *sm, struct mcsm_port *port)
-{
-    const struct mcsm_config *config = sm->config;
-    struct mcsm_path path = mcsm_port_path(port);
-    uint32_t number = port->node->sw ? port->num : 0;
-    uint8_t low[64] = {0}, high[64] = {0};
-
-    memcpy(low, config->vlarb_low, sizeof(config->vlarb_low));
-    memcpy(high, config->vlarb_high, sizeof(config->vlarb_high));
-    if (port->info[MCSM_PI_ARB_LOW_CAP] > 0) {
-        mcsm_smp(sm->mads, &path, MCSM_SET, MCSM_VLARB, 1 << 16 | number, low, mcsm_sm_set_done, sm,
-                 port);
-    }
-    if (port->info[MCSM_PI_ARB_HIGH_CAP] > 0) {
-        mcsm_smp(sm->mads, &path, MCSM_SET, MCSM_VLARB, 3 << 16 | number, high, mcsm_sm_set_done,
-                 sm, port);
     }
 }
 
@@ -210,15 +147,13 @@ void mcsm_sm_ports(struct mcsm_sm *sm)
             struct mcsm_port *port = &node->ports[i];
 
             plan_port(sm, port);
-            if (!needs_lanes(sm, port)) {
+            if (!mcsm_vl_is_due(sm, port)) {
                 continue;
             }
-            if (sm->config->set_sl2vl) {
-                plan_sl2vl(sm, port, 1);
+            if (sm->config->own_levels) {
+                mcsm_vl_write_sl2vl(sm, port);
             }
-            if (sm->config->set_vlarb) {
-                plan_vlarb(sm, port);
-            }
+            mcsm_vl_write_arb(sm, port);
         }
     }
 }
@@ -235,9 +170,9 @@ void mcsm_sm_set_lanes(struct mcsm_sm *sm)
             struct mcsm_port *port = &node->ports[i];
             uint8_t info[64], sl;
 
-            if (!sm->config->set_sl2vl && (changed || (lanes > 1 && needs_lanes(sm, port))) &&
-                has_link(port)) {
-                plan_sl2vl(sm, port, lanes);
+            if (!sm->config->own_levels && mcsm_port_has_link(port) &&
+                (changed || (lanes > 1 && mcsm_vl_is_due(sm, port)))) {
+                mcsm_vl_write_sl2vl(sm, port);
             }
             if (!mcsm_is_end_port(port) || !port->known || port->lid == 0) {
                 continue;
@@ -282,7 +217,7 @@ static void got_state(void *arg, void *arg2, const uint8_t *mad, unsigned status
 /* Ends without a LID stay as they are, and their links too. */
 static bool may_go_up(const struct mcsm_port *port)
 {
-    if (!has_link(port) || port->failed) {
+    if (!mcsm_port_has_link(port) || port->failed) {
         return false;
     }
     if (mcsm_is_end_port(port) && port->lid == 0) {

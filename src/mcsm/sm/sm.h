@@ -47,7 +47,8 @@ struct mcsm_sm {
     int lanes_set;         /* for how many lanes the ports are set up; 1: their own tables */
     uint64_t burst_second; /* the second in which `burst` traps 129 to 131 came */
     unsigned burst;
-    size_t next_lease; /* the end port whose M_Key lease is renewed next */
+    size_t next_lease;   /* the end port whose M_Key lease is renewed next */
+    size_t next_vl_port; /* the port whose SL2VL and VLArb are read next */
     struct mcsm_sm_stats stats;
 };
 
