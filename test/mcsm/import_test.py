@@ -118,6 +118,15 @@ class ImportTest(unittest.TestCase):
             ("prefix-routes.conf", "0x1", ':1: error: "0x1": expected'),
             ("qos-policy.conf", "qos-ulps\n  default : 0", ": error: the file ends inside"),
             ("qos-policy.conf", "end-qos-ulps", ":1: error:"),
+            ("qos-policy.conf", "qos-ulps\n default : 16\nend-qos-ulps", ":2: error: 16: expected"),
+            ("qos-policy.conf", "qos-ulps\n any, lid 7 : 1\nend-qos-ulps", ":2: error:"),
+            ("qos-policy.conf", "port-group\n name: a\n port-guid: 9-1\nend-port-group",
+             ":3: error: port-guid: 9-1"),
+            ("qos-policy.conf", "qos-match-rule\n qos-level-name: a\nend-qos-match-rule",
+             ":1: error: qos-match-rule: there is no qos-level a"),
+            ("qos-policy.conf", "qos-level\n name: a\n sl: 1\nend-qos-level\n"
+             "qos-match-rule\n source: b\n qos-level-name: a\nend-qos-match-rule",
+             ":5: error: source: there is no port-group b"),
         ]
         module = load()
         for name, text, error in cases:
@@ -164,6 +173,62 @@ class ImportTest(unittest.TestCase):
             os.chmod(self.output, 0o644)
         self.assertEqual(0, self.run_import(DIRECTORY)[0])
         self.assertEqual(0o600, os.stat(self.output).st_mode & 0o777)
+
+    def import_policy(self, options, policy):
+        """The rules of a directory with these files, and the remarks."""
+        for name, text in (("opensm.conf", options), ("qos-policy.conf", policy)):
+            with open(os.path.join(self.work, name), "w", encoding="utf-8") as file:
+                file.write(text)
+        status, remarks = self.run_import(self.work)
+        self.assertEqual(0, status, remarks)
+        self.check_config()
+        return [line for line in self.settings() if "[rule " in line or "[group " in line], remarks
+
+    def test_rules_that_cannot_count(self):
+        policy = "qos-ulps\n any, pkey 0x10 : 3\n any, pkey 0x11 : 4\nend-qos-ulps\n"
+        rules, remarks = self.import_policy("qos FALSE\n", policy)
+        self.assertEqual([], rules)
+        self.assertIn("qos-policy.conf:2: the rules are left out", remarks)
+        rules, remarks = self.import_policy("qos TRUE\nrouting_engine lash\n", policy)
+        self.assertEqual([], rules)
+        self.assertEqual(2, remarks.count("the engine chooses the service levels"))
+        rules, remarks = self.import_policy(
+            "qos TRUE\nqos_sl2vl 0,1,2,15,4,5,6,7,0,1,2,3,4,5,6,7\n", policy)
+        self.assertEqual(["[rule rule-1] pkey = 0x11", "[rule rule-1] sl = 4"], rules)
+        self.assertIn("qos-policy.conf:2: no counterpart in mcsm: a rule with service level 3",
+                      remarks)
+
+    def test_rules_keep_their_order(self):
+        rules, remarks = self.import_policy("qos TRUE\n", """
+qos-ulps
+  default : 4
+  ipoib : 2
+end-qos-ulps
+port-group
+  name: none
+end-port-group
+port-group
+  name: a[b]/P2
+  port-name: x*"[1]/P2
+end-port-group
+qos-level
+  name: l
+  sl: 1
+end-qos-level
+qos-match-rule
+  source: none
+  qos-level-name: l
+end-qos-match-rule
+qos-match-rule
+  source: none, a[b]/P2
+  qos-level-name: l
+end-qos-match-rule
+""")
+        self.assertEqual(["[group a-b--P2] node = x\\*?\\[1]/P2", "[rule rule-1] source = a-b--P2",
+                          "[rule rule-1] sl = 1", "[rule rule-2] pkey = 0x7fff",
+                          "[rule rule-2] sl = 2", "[rule rule-3] sl = 4"], rules)
+        self.assertIn(":17: no counterpart in mcsm: a rule whose source groups have no ports",
+                      remarks)
 
     def test_files_that_cannot_be_read(self):
         self.assertEqual(3, self.run_import(os.path.join(self.work, "nothing"))[0])

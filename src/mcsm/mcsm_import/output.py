@@ -35,6 +35,23 @@ def write_partition(out, partition, used):
             out.append(f"{kind} = " + " ".join(ports[i : i + MEMBERS_IN_LINE]))
 
 
+def write_rules(out, result):
+    """Groups of ports, and the rules that name them."""
+    names, used = {}, set()
+    for number, group in enumerate(result.groups):
+        names[group] = unique_name(group.name, number, used)
+        out.append(f"\n{comment(group.where)}")
+        out.append(f"[group {names[group]}]")
+        out.extend(group.lines)
+    for number, rule in enumerate(result.rules, 1):
+        out.append(f"\n{comment(rule.where)}")
+        out.append(f"[rule rule-{number}]")
+        out.extend(rule.lines)
+        for key, groups in rule.groups.items():
+            out.extend(f"{key} = {names[group]}" for group in groups or [])
+        out.append(f"sl = {rule.sl}")
+
+
 def configuration(result, name, directory, lids_file):
     """The text of mcsm.conf. A comment above each setting names the line of OpenSM's file."""
     out = [comment(f"Made by mcsm-import from {directory}. mcsm.conf(5) describes every key."),
@@ -59,6 +76,7 @@ def configuration(result, name, directory, lids_file):
     used = set()
     for _, partition in sorted(result.partitions.items()):
         write_partition(out, partition, used)
+    write_rules(out, result)
     if result.remarks:
         out.append("\n# Remarks of the import:")
         out.extend(comment(remark) for remark in result.remarks)

@@ -174,10 +174,26 @@ def read_partitions(path, result):
 
 
 def drop_service_levels(result):
-    """lash and torus choose the service levels themselves."""
+    """Levels that mcsm refuses: all with lash and torus, and otherwise levels without a lane."""
     engine = result.get("routing", "engine")
-    if engine not in ("lash", "torus"):
+    if engine in ("lash", "torus"):
+        drop_all_levels(result, engine)
         return
+    lanes = result.get("port", "sl2vl")
+    lanes = [int(vl) for vl in lanes.split()] if lanes else list(range(16))
+    for partition in result.partitions.values():
+        if lanes[partition.flags.get("sl", 0)] == 15 and partition.flags.get("sl", 0) > 0:
+            result.lacks(partition.where, f"sl {partition.flags.pop('sl')} of a partition",
+                         "the service level has no virtual lane")
+    for rule in result.rules:
+        if lanes[rule.sl] == 15:
+            result.lacks(rule.where, f"a rule with service level {rule.sl}",
+                         "the service level has no virtual lane")
+    result.rules = [rule for rule in result.rules if lanes[rule.sl] != 15]
+
+
+def drop_all_levels(result, engine):
+    """lash and torus choose the service levels themselves."""
     for key, _, where in result.settings["port"]:
         if key == "sl2vl":
             result.lacks(where, f"qos_sl2vl with engine {engine}", "the engine sets the lanes")
@@ -186,3 +202,7 @@ def drop_service_levels(result):
         if partition.flags.pop("sl", 0) != 0:
             result.lacks(partition.where, f"sl of a partition with engine {engine}",
                          "the engine chooses the service levels")
+    for rule in result.rules:
+        result.lacks(rule.where, f"a rule for service levels with engine {engine}",
+                     "the engine chooses the service levels")
+    result.rules, result.groups = [], []

@@ -12,6 +12,8 @@ class Import:
     def __init__(self):
         self.settings = {section: [] for section in SECTIONS}
         self.partitions = {}  # by P_Key
+        self.groups = []  # of ports, for the rules
+        self.rules = []  # in the order in which they count
         self.lids = []
         self.remarks = []
         self.errors = []
