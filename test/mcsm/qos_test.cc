@@ -179,6 +179,18 @@ TEST_F(Qos, RulesLeaveNoCircle)
     }
 }
 
+/* Lanes of pairs stay below the lane of the groups. */
+TEST_F(Qos, GroupsHaveTheirOwnLane)
+{
+    start("[multicast]\nsl = 1\n");
+    EXPECT_EQ(1, manager->sm->graph->lanes);
+    EXPECT_EQ(MCSM_ENGINE_UPDN, manager->sm->stats.engine);
+    start("[multicast]\nsl = 2\n");
+    EXPECT_EQ(2, manager->sm->graph->lanes);
+    EXPECT_EQ(3, mcsm_sm_lanes(manager->sm));
+    EXPECT_EQ(MCSM_ENGINE_LASH, manager->sm->stats.engine);
+}
+
 static const std::string tables = "[port]\nvls = 4\nsl2vl = 0 1 2 3 4 5 6 7 0 1 2 3 0 1 2 15\n"
                                   "vlarb-low = 0:64 1:32\nvlarb-high = 2:16\n";
 

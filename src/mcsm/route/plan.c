@@ -69,6 +69,9 @@ static int route_with_lanes(struct mcsm_graph *graph, const struct mcsm_config *
     int needed, status;
 
     there = there < MCSM_MAX_LANES ? there : MCSM_MAX_LANES;
+    if (config->multicast_sl > 0 && there > config->multicast_sl) {
+        there = config->multicast_sl; /* the lane of groups has no other packets */
+    }
 
     for (;;) {
         status = route_and_grow(graph, config, engine, plan);
