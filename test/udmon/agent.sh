@@ -362,10 +362,11 @@ unshare_mounted() {
 }
 ! unshare -rm true 2>/dev/null || check "filesystem: none of the network" share_is_left_out
 printf 'good 1\nbad{ 2\n' >"$dir/prom/wrong.prom"
+echo 'worse{ 2' >"$dir/prom/worse.prom"
 
 # aggregates WHAT LINE
 aggregates() {
-    prints 'site_ratio ' 2 <<-END
+    prints 'site_ratio ' 20 <<-END
 	[files]
 	type = textfile
 	directory = $dir/prom
@@ -382,7 +383,10 @@ aggregates() {
     has_sample "$2"
 }
 check "textfile: the wrong line is told" aggregates sum 'site_size_bytes 60'
-check "textfile: with its number" grep -q 'wrong.prom:2: this is no sample' "$dir/log"
+# each of the two files once, in 20 ticks
+check "textfile: with its number" [ "$(grep -c 'wrong.prom:2: this is no sample' "$dir/log")" -eq 1 ]
+check "textfile: and so is that of another file" \
+    [ "$(grep -c 'worse.prom:1: this is no sample' "$dir/log")" -eq 1 ]
 check "aggregate: greatest" aggregates max 'site_size_bytes_max 30'
 check "aggregate: least" aggregates min 'site_size_bytes_min 10'
 check "aggregate: mean" aggregates mean 'site_size_bytes_mean 20'

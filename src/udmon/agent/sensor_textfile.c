@@ -6,6 +6,7 @@
 #include "node.h"
 #include "types.h"
 #include "../lib/base/log.h"
+#include "common/fnv.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -16,35 +17,94 @@
 #include <string.h>
 #include <sys/stat.h>
 
+enum { TOLD_MAX = 64 };
+
+/* A file whose problem is in the log. The problem is logged again only after a change. */
+struct told {
+    uint64_t file, problem; /* hashes; problem 0: none at present */
+    struct udmon_log_limit limit;
+};
+
+struct textfile {
+    struct told told[TOLD_MAX];
+    unsigned count;
+};
+
 static const char *const textfile_options[] = {"directory", NULL};
 
 static int textfile_create(struct udmon_node *node, void **state_p)
 {
-    (void)state_p;
     if (udmon_node_option(node, "directory") == NULL) {
         udmon_node_error(node, NULL, "needs an option \"directory\": where *.prom files are");
         return -EINVAL;
     }
-    return 0;
+    *state_p = calloc(1, sizeof(struct textfile));
+    return (*state_p != NULL) ? 0 : -ENOMEM;
 }
 
-static void textfile_unreadable(const struct udmon_node *node, const char *path)
+/* The entry of a file, made if there is room; else NULL. */
+static struct told *textfile_told(struct textfile *textfile, const char *path)
 {
-    static struct udmon_log_limit limit;
+    uint64_t file = fnv1a(FNV_START, path, strlen(path));
+    unsigned i;
 
-    udmon_warn_limited(&limit, "node %s: cannot read %s: %s", node->name, path, strerror(errno));
+    for (i = 0; i < textfile->count; ++i) {
+        if (textfile->told[i].file == file) {
+            return &textfile->told[i];
+        }
+    }
+    if (textfile->count == TOLD_MAX) {
+        return NULL;
+    }
+    textfile->told[textfile->count].file = file;
+    return &textfile->told[textfile->count++];
+}
+
+/* `status`: of the file, or NULL; its time makes a changed file's problem another. */
+static void textfile_tell(const struct udmon_node *node, struct textfile *textfile,
+                          const char *path, const struct stat *status, const char *problem)
+{
+    struct told *told = textfile_told(textfile, path);
+    uint64_t hash = fnv1a(FNV_START, problem, strlen(problem));
+
+    if (status != NULL) {
+        hash = fnv1a(hash, &status->st_mtim, sizeof(status->st_mtim));
+    }
+    if ((told != NULL) && (told->problem != hash)) {
+        told->problem = hash;
+        udmon_warn_limited(&told->limit, "node %s: %s", node->name, problem);
+    }
+}
+
+static void textfile_unreadable(const struct udmon_node *node, struct textfile *textfile,
+                                const char *path)
+{
+    char problem[PATH_MAX + 64];
+
+    snprintf(problem, sizeof(problem), "cannot read %s: %s", path, strerror(errno));
+    textfile_tell(node, textfile, path, NULL, problem);
+}
+
+/* The next problem of any file is new. */
+static void textfile_all_good(struct textfile *textfile)
+{
+    unsigned i;
+
+    for (i = 0; i < textfile->count; ++i) {
+        textfile->told[i].problem = 0;
+    }
 }
 
 /* Returns whether the whole file could be used. */
-static bool textfile_read(struct udmon_node *node, struct samples *samples, const char *path)
+static bool textfile_read(struct udmon_node *node, struct textfile *textfile,
+                          struct samples *samples, const char *path)
 {
-    static struct udmon_log_limit wrong;
     struct exposition_result result;
-    char *text = samples_load(path), label[PATH_MAX];
+    char *text = samples_load(path), label[PATH_MAX], problem[PATH_MAX + 64];
     struct stat status;
 
     if ((text == NULL) || (stat(path, &status) < 0)) {
-        textfile_unreadable(node, path);
+        textfile_unreadable(node, textfile, path);
         free(text);
         return false;
     }
@@ -54,8 +114,8 @@ static bool textfile_read(struct udmon_node *node, struct samples *samples, cons
     exposition_read(text, samples, &result);
     free(text);
     if (result.bad_line > 0) {
-        udmon_warn_limited(&wrong, "node %s: %s:%d: this is no sample", node->name, path,
-                           result.bad_line);
+        snprintf(problem, sizeof(problem), "%s:%d: this is no sample", path, result.bad_line);
+        textfile_tell(node, textfile, path, &status, problem);
     }
     return (result.bad_line == 0) && (result.skipped == 0);
 }
@@ -64,16 +124,16 @@ static void textfile_tick(struct udmon_node *node, void *state)
 {
     const char *directory = udmon_node_option(node, "directory");
     DIR *dir = opendir(directory);
+    struct textfile *textfile = state;
     struct dirent *entry;
     struct samples *samples;
     char path[PATH_MAX];
     size_t length;
-    int good = 1;
+    bool good = true;
 
-    (void)state;
     samples = samples_begin(node);
     if (dir == NULL) {
-        textfile_unreadable(node, directory);
+        textfile_unreadable(node, textfile, directory);
         samples_add(samples, 0, 1, "node_textfile_scrape_error");
         samples_end(samples);
         return;
@@ -82,10 +142,13 @@ static void textfile_tick(struct udmon_node *node, void *state)
         length = strlen(entry->d_name);
         if ((length > 5) && !strcmp(entry->d_name + length - 5, ".prom")) {
             snprintf(path, sizeof(path), "%s/%s", directory, entry->d_name);
-            good &= textfile_read(node, samples, path);
+            good &= textfile_read(node, textfile, samples, path);
         }
     }
     closedir(dir);
+    if (good) {
+        textfile_all_good(textfile);
+    }
     samples_add(samples, 0, !good, "node_textfile_scrape_error");
     samples_end(samples);
 }
@@ -94,6 +157,7 @@ const struct udmon_node_type sensor_textfile = {
     .name = "textfile",
     .options = textfile_options,
     .create = textfile_create,
+    .destroy = free,
     .tick = textfile_tick,
     .has_output = 1,
     .blocking = 1,
