@@ -630,6 +630,16 @@ check "collectd: a type that is the plug-in's name" has_sample 'collectd_cpu{cpu
 check "collectd: labels with escapes" has_sample 'collectd_memory{type="us\"ed"} 0.5'
 check "collectd: what counts since the last time is left out" [ "$(grep -c absolute "$dir/out")" -eq 0 ]
 check "collectd: what is wrong is told" grep -q "a datagram of [0-9]* bytes is not collectd's" "$dir/log"
+sed -i -e 's/^interval .*/interval = 0.05/' -e 's/^types .*/&\nseries = 3/' "$dir/conf"
+"$agent" -c "$dir/conf" >"$dir/out" 2>"$dir/log" &
+collectd=$!
+series_are_refused() {
+    send_collectd $collectd_port && grep -q 'collectd: .* more series than its option "series" allows' "$dir/log"
+}
+check "collectd: too many series are refused, and the log says so" await series_are_refused
+kill $collectd
+wait $collectd
+check "collectd: the first ones still come" [ "$(grep -o '^collectd_[^ ]*' "$dir/out" | sort -u | wc -l)" -eq 3 ]
 check "collectd: refuses others than loopback" refuses 'no loopback address' <<END
 [collectd]
 type = collectd

@@ -74,6 +74,7 @@ void node_refuse(struct udmon_node *node, int reason, const char *what)
         [REFUSED_NAME] = "its name or a label is wrong, or longer than 1023 bytes",
         [REFUSED_DUPLICATE] = "its series has a value in this tick already",
         [REFUSED_LINE] = "this line is no sample",
+        [REFUSED_SERIES] = "the sensor has more series than its option \"series\" allows",
     };
 
     if (__atomic_fetch_add(&node->refused[reason], 1, __ATOMIC_RELAXED) == 0) {

@@ -17,6 +17,7 @@ enum {
     REFUSED_NAME,      /* the name or a label is not one of the exposition format, or too long */
     REFUSED_DUPLICATE, /* a second value of one series in one tick */
     REFUSED_LINE,      /* the line is not a sample */
+    REFUSED_SERIES,    /* the sensor has too many series */
     REFUSED_REASONS
 };
 

@@ -223,8 +223,10 @@ static void agent_sender(struct samples *samples, const struct sender *sender)
 
 static void agent_refused(struct samples *samples, const struct udmon_node *node)
 {
-    static const char *const reasons[REFUSED_REASONS] = {
-        [REFUSED_NAME] = "name", [REFUSED_DUPLICATE] = "duplicate", [REFUSED_LINE] = "line"};
+    static const char *const reasons[REFUSED_REASONS] = {[REFUSED_NAME] = "name",
+                                                         [REFUSED_DUPLICATE] = "duplicate",
+                                                         [REFUSED_LINE] = "line",
+                                                         [REFUSED_SERIES] = "series"};
     char name[GRAPH_NAME_MAX];
     uint64_t refused;
     int i;

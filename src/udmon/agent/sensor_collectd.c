@@ -11,8 +11,10 @@
 #include "node.h"
 #include "samples.h"
 #include "types.h"
+#include "../lib/base/auth.h"
 #include "../lib/base/log.h"
 #include "../lib/net/address.h"
+#include "common/fnv.h"
 
 #include <ctype.h>
 #include <endian.h>
@@ -43,10 +45,31 @@ enum {
     STRING_MAX = 64,
     DATAGRAM_MAX = 65536,
     DATAGRAMS_MAX = 1000, /* in one tick: the others wait for the next */
-    SOCKET_BYTES = 4 << 20
+    SOCKET_BYTES = 4 << 20,
+    SERIES_DEFAULT = 5000,
+    SERIES_MOST = 20000 /* a collector takes no more of a host */
+};
+#define SERIES_FORGET_NS UINT64_C(3600000000000) /* as the collector does */
+#define SERIES_SWEEP_NS  UINT64_C(60000000000)
+
+/* A series that has come in the last hour. */
+struct known {
+    uint64_t hash, seen_ns; /* seen_ns 0: free */
+};
+
+/*
+ * Any user of the host may send to the socket. Without a limit a user could fill the collector's
+ * room for the host, and new series of other sensors would be discarded.
+ */
+struct known_table {
+    struct known *entries; /* an open table, twice as large as the limit */
+    size_t count, limit;
+    uint64_t seed; /* so that a sender cannot choose names with equal hashes */
+    uint64_t swept_ns;
 };
 
 struct collectd {
+    struct known_table known;
     int fd;
     char *types; /* contents of types.db, or NULL */
     struct udmon_log_limit wrong;
@@ -61,7 +84,75 @@ struct value_list {
     uint64_t time_ns;
 };
 
-static const char *const collectd_options[] = {"listen", "types", NULL};
+static const char *const collectd_options[] = {"listen", "types", "series", NULL};
+
+static struct known *known_place(const struct known_table *table, uint64_t hash)
+{
+    size_t size = 2 * table->limit, at = hash % size;
+
+    while ((table->entries[at].seen_ns != 0) && (table->entries[at].hash != hash)) {
+        at = (at + 1) % size;
+    }
+    return &table->entries[at];
+}
+
+/* Forgets the series that have not come for an hour. */
+static void known_sweep(struct known_table *table, uint64_t now_ns)
+{
+    struct known *old = table->entries;
+    size_t i;
+
+    table->entries = calloc(2 * table->limit, sizeof(*old));
+    if (table->entries == NULL) {
+        table->entries = old; /* at the next sweep */
+        return;
+    }
+    table->count = 0;
+    for (i = 0; i < (2 * table->limit); ++i) {
+        if ((old[i].seen_ns != 0) && ((now_ns - old[i].seen_ns) < SERIES_FORGET_NS)) {
+            *known_place(table, old[i].hash) = old[i];
+            ++table->count;
+        }
+    }
+    free(old);
+}
+
+/* Whether a series may be sent: the series is known, or there is room for one more. */
+static bool known_enter(struct known_table *table, const char *name, int counter)
+{
+    uint64_t now_ns = udmon_now_ns();
+    uint64_t hash = fnv1a(table->seed + counter, name, strlen(name));
+    struct known *known;
+
+    if ((table->count == table->limit) && ((now_ns - table->swept_ns) > SERIES_SWEEP_NS)) {
+        table->swept_ns = now_ns;
+        known_sweep(table, now_ns);
+    }
+    known = known_place(table, hash);
+    if (known->seen_ns == 0) {
+        if (table->count == table->limit) {
+            return false;
+        }
+        ++table->count;
+    }
+    known->hash = hash;
+    known->seen_ns = now_ns;
+    return true;
+}
+
+static int known_open(struct udmon_node *node, struct known_table *table)
+{
+    double limit;
+    int ret = udmon_node_number(node, "series", SERIES_DEFAULT, 1, SERIES_MOST, &limit);
+
+    ret = (ret == 0) ? udmon_random(&table->seed, sizeof(table->seed)) : ret;
+    if (ret < 0) {
+        return ret;
+    }
+    table->limit = (size_t)limit;
+    table->entries = calloc(2 * table->limit, sizeof(*table->entries));
+    return (table->entries != NULL) ? 0 : -ENOMEM;
+}
 
 /*
  * Copies a part's string, which must end with a zero. Characters that names may not have become
@@ -152,11 +243,11 @@ static bool value_read(int kind, const unsigned char *bytes, double *value_p)
     }
 }
 
-static void value_add(const struct collectd *collectd, struct samples *samples,
+static void value_add(struct collectd *collectd, struct samples *samples,
                       const struct value_list *list, const unsigned char *kinds, unsigned index,
                       unsigned count)
 {
-    char source[STRING_MAX + 2], labels[600] = "";
+    char source[STRING_MAX + 2], labels[600] = "", name[UDMON_METRIC_NAME_MAX + 1];
     int same = !strcmp(list->plugin, list->type), used = 0;
     double value;
 
@@ -175,12 +266,17 @@ static void value_add(const struct collectd *collectd, struct samples *samples,
         snprintf(labels + used, sizeof(labels) - used, "%splugin=\"%s\"", (used > 0) ? "," : "",
                  list->plugin_was);
     }
-    samples_add(samples, kinds[index] != VALUE_GAUGE, value, "collectd_%s%s%s%s%s%s%s",
-                list->plugin, same ? "" : "_", same ? "" : list->type, source,
-                (labels[0] != '\0') ? "{" : "", labels, (labels[0] != '\0') ? "}" : "");
+    snprintf(name, sizeof(name), "collectd_%s%s%s%s%s%s%s", list->plugin, same ? "" : "_",
+             same ? "" : list->type, source, (labels[0] != '\0') ? "{" : "", labels,
+             (labels[0] != '\0') ? "}" : "");
+    if (!known_enter(&collectd->known, name, kinds[index] != VALUE_GAUGE)) {
+        node_refuse(samples->node, REFUSED_SERIES, name);
+        return;
+    }
+    samples_add(samples, kinds[index] != VALUE_GAUGE, value, "%s", name);
 }
 
-static int part_values(const struct collectd *collectd, struct samples *samples,
+static int part_values(struct collectd *collectd, struct samples *samples,
                        const struct value_list *list, const unsigned char *bytes, size_t length)
 {
     unsigned i, count = (length >= 2) ? ((bytes[0] << 8) | bytes[1]) : 0;
@@ -202,9 +298,8 @@ static int part_values(const struct collectd *collectd, struct samples *samples,
     return 0;
 }
 
-static int part_read(const struct collectd *collectd, struct samples *samples,
-                     struct value_list *list, unsigned type, const unsigned char *bytes,
-                     size_t length)
+static int part_read(struct collectd *collectd, struct samples *samples, struct value_list *list,
+                     unsigned type, const unsigned char *bytes, size_t length)
 {
     switch (type) {
     case PART_TIME:
@@ -234,7 +329,7 @@ static int part_read(const struct collectd *collectd, struct samples *samples,
     }
 }
 
-static int datagram_read(const struct collectd *collectd, struct samples *samples,
+static int datagram_read(struct collectd *collectd, struct samples *samples,
                          const unsigned char *bytes, size_t length)
 {
     struct value_list list = {0};
@@ -324,6 +419,7 @@ static void collectd_destroy(void *state)
     struct collectd *collectd = state;
 
     close(collectd->fd);
+    free(collectd->known.entries);
     free(collectd->types);
     free(collectd);
 }
@@ -337,11 +433,13 @@ static int collectd_create(struct udmon_node *node, void **state_p)
     if (collectd == NULL) {
         return -ENOMEM;
     }
-    ret = collectd_types(node, &collectd->types);
+    ret = known_open(node, &collectd->known);
+    ret = (ret == 0) ? collectd_types(node, &collectd->types) : ret;
     ret = (ret == 0) ? collectd_listen(node, (address != NULL) ? address : "127.0.0.1:25826",
                                        &collectd->fd) :
                        ret;
     if (ret < 0) {
+        free(collectd->known.entries);
         free(collectd->types);
         free(collectd);
         return ret;
