@@ -540,6 +540,35 @@ TEST_F(OverviewTest, NodesAreSortedAndSearchedHere)
     EXPECT_EQ("", nodes({nullptr, nullptr, 0, 1000, 100}));
 }
 
+TEST_F(StoreTest, ANodeWithManySeriesTakesNoRoomFromOthers)
+{
+    struct host *greedy = store_host(&store, "greedy"), *other = store_host(&store, "other");
+    auto name = [](int i) { return "n" + std::to_string(i); };
+
+    store.series_max = 1500;
+    for (int i = 0; i < 1500; ++i) {
+        ASSERT_NE(nullptr, store_series(greedy, name(i).c_str()));
+    }
+    EXPECT_EQ(nullptr, store_series(greedy, "more"));
+    EXPECT_EQ(EDQUOT, errno);
+    EXPECT_NE(nullptr, store_series(greedy, "n7")); // is there already
+    for (int i = 0; i < STORE_SERIES_SURE; ++i) {
+        ASSERT_NE(nullptr, store_series(other, name(i).c_str()));
+    }
+    EXPECT_EQ(nullptr, store_series(other, "more"));
+    while (greedy->series_count > 0) { // in pieces
+        store_forget(&store, 1000, 0, 1000);
+    }
+    while (other->series_count > 0) {
+        store_forget(&store, 1000, 0, 1000);
+    }
+    EXPECT_EQ(0u, store.series_count);
+    for (int i = 0; i < 1500; ++i) {
+        ASSERT_NE(nullptr, store_series(other, name(i).c_str()));
+    }
+    EXPECT_NE(nullptr, store_series(greedy, "more"));
+}
+
 TEST_F(StoreTest, WhatIsSilentForLongIsForgottenUnlessItIsOnItsWay)
 {
     struct series *waiting = add("n", "waiting", 1, false, 1, 10);

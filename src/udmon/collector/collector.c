@@ -103,18 +103,36 @@ static int64_t collector_time_ms(const struct collector *collector, uint64_t age
     return now_ms;
 }
 
+/* A limit of its own for each reason: one node's fault does not hide another's. */
+static void collector_discard(const struct collector *collector, struct host *host,
+                              const char *name, int reason)
+{
+    static struct udmon_log_limit series, all, memory;
+
+    ++host->discarded;
+    if (reason == ENOSPC) {
+        udmon_warn_limited(&series, "node %s: more than %d series: %s and others are discarded",
+                           host->name, STORE_SERIES_MAX, name);
+    } else if (reason == EDQUOT) {
+        udmon_warn_limited(&all,
+                           "all nodes together have %zu series (option --series): %s and others of "
+                           "node %s, which has more than %d, are discarded",
+                           collector->store.series_count, name, host->name, STORE_SERIES_SURE);
+    } else {
+        udmon_warn_limited(&memory, "node %s: no memory: %s and others are discarded", host->name,
+                           name);
+    }
+}
+
 static void collector_sample(struct collector *collector, uint64_t agent, struct host *host,
                              const struct udmon_metric *metric, int late)
 {
-    static struct udmon_log_limit limit;
     struct series *series =
         metric->counter ? store_counter(host, metric->name) : store_series(host, metric->name);
     int64_t time_ms;
 
     if (series == NULL) {
-        ++host->discarded;
-        udmon_warn_limited(&limit, "node %s: more than %d series: %s and others are discarded",
-                           host->name, STORE_SERIES_MAX, metric->name);
+        collector_discard(collector, host, metric->name, errno);
         return;
     }
     store_sample(series, metric, late, host->arrived_ns);
@@ -401,6 +419,7 @@ int collector_open(struct collector *collector)
     }
     signal(SIGPIPE, SIG_IGN); /* HTTP clients go when they like */
     store_init(&collector->store);
+    collector->store.series_max = collector->max_series;
     ret = history_open(&collector->writer.history, collector->database, collector->keep_seconds,
                        collector->max_bytes);
     if (ret < 0) {

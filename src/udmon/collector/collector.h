@@ -18,7 +18,8 @@ struct collector {
     const char *remote_url, *upper;       /* or NULL */
     struct remote_options remote_options; /* except the directory */
     uint64_t keep_seconds;
-    int64_t max_bytes; /* of the history */
+    int64_t max_bytes;  /* of the history */
+    int64_t max_series; /* in memory, of all nodes */
     /* Its own: */
     struct udmon_loop loop;
     struct udmon_signals signals;

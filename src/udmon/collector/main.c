@@ -31,6 +31,8 @@ static int usage(FILE *out, int status)
         "      --key FILE         PEM\n"
         "  -k, --keep SECONDS     forget what is older [2592000, 30 days]\n"
         "  -S, --size BYTES       of the history at most; K, M, G, T may follow the number [16G]\n"
+        "      --series N         of all nodes at most; 1000 of each node are kept in any case "
+        "[2000000]\n"
         "  -r, --remote-write URL send samples on to Prometheus or others that take its\n"
         "                         remote_write protocol\n"
         "      --remote-queue BYTES   on the disk, while the receiver is away [4G]\n"
@@ -109,7 +111,8 @@ static int arguments(int argc, char **argv, struct collector *collector)
         OPTION_REMOTE_CA,
         OPTION_REMOTE_CERT,
         OPTION_REMOTE_KEY,
-        OPTION_RELAYS
+        OPTION_RELAYS,
+        OPTION_SERIES
     };
     static const struct option options[] = {
         {"listen", required_argument, NULL, 'l'},
@@ -136,6 +139,7 @@ static int arguments(int argc, char **argv, struct collector *collector)
         {"remote-ca", required_argument, NULL, OPTION_REMOTE_CA},
         {"remote-cert", required_argument, NULL, OPTION_REMOTE_CERT},
         {"remote-key", required_argument, NULL, OPTION_REMOTE_KEY},
+        {"series", required_argument, NULL, OPTION_SERIES},
         {"relays", required_argument, NULL, OPTION_RELAYS},
         {"help", no_argument, NULL, 'h'},
         {"version", no_argument, NULL, 'V'},
@@ -221,6 +225,9 @@ static int arguments(int argc, char **argv, struct collector *collector)
         case OPTION_REMOTE_KEY:
             collector->remote_options.key_file = optarg;
             break;
+        case OPTION_SERIES:
+            bad = number(optarg, &collector->max_series);
+            break;
         case OPTION_RELAYS:
             collector->options.relays = optarg;
             break;
@@ -255,6 +262,7 @@ int main(int argc, char **argv)
         .database = "/var/lib/udmon/history.db",
         .keep_seconds = 30 * 86400,
         .max_bytes = INT64_C(16) << 30,
+        .max_series = STORE_SERIES_ALL,
         .options.queue_bytes = 64 << 20,
         .options.relays = "",
         .remote_options.queue_bytes = UINT64_C(4) << 30,

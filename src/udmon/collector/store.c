@@ -1,5 +1,6 @@
 #include "store.h"
 
+#include <errno.h>
 #include <search.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -27,6 +28,7 @@ void store_init(struct store *store)
 {
     memset(store, 0, sizeof(*store));
     LIST_INIT(&store->hosts);
+    store->series_max = STORE_SERIES_ALL;
     pthread_mutex_init(&store->lock, NULL);
 }
 
@@ -97,6 +99,7 @@ struct host *store_host(struct store *store, const char *name)
     if (host == NULL) {
         return NULL;
     }
+    host->store = store;
     snprintf(host->name, sizeof(host->name), "%s", name);
     if (tsearch(host, &store->by_name, host_compare) == NULL) {
         free(host);
@@ -132,10 +135,17 @@ static struct series *store_get(struct host *host, const char *name, int counter
         return *found;
     }
     if (host->series_count >= STORE_SERIES_MAX) {
+        errno = ENOSPC;
+        return NULL;
+    }
+    if ((host->series_count >= STORE_SERIES_SURE) &&
+        (host->store->series_count >= host->store->series_max)) {
+        errno = EDQUOT;
         return NULL;
     }
     series = calloc(1, sizeof(*series));
     if (series == NULL) {
+        errno = ENOMEM;
         return NULL;
     }
     series->host = host;
@@ -143,9 +153,11 @@ static struct series *store_get(struct host *host, const char *name, int counter
     series->name = strdup(name);
     if ((series->name == NULL) || (tsearch(series, &host->series, series_compare) == NULL)) {
         series_free(series);
+        errno = ENOMEM;
         return NULL;
     }
     ++host->series_count;
+    ++host->store->series_count;
     return series;
 }
 
@@ -245,6 +257,7 @@ static void store_forget_series(struct host *host, uint64_t before_ns)
         tdelete(found[i], &host->series, series_compare);
         series_free(found[i]);
         --host->series_count;
+        --host->store->series_count;
     }
 }
 

@@ -22,6 +22,8 @@
 enum {
     STORE_HOSTS_MAX = 20000,
     STORE_SERIES_MAX = 20000,   /* of a host */
+    STORE_SERIES_ALL = 2000000, /* of all hosts, unless the program sets another limit, */
+    STORE_SERIES_SURE = 1000,   /* but each host has room for so many */
     STORE_AHEAD_MS = 10 * 1000, /* a clock that is further ahead is wrong, */
     STORE_LATE_MS = 300 * 1000  /* or behind */
 };
@@ -48,13 +50,14 @@ struct series {
 
 struct host {
     LIST_ENTRY(host) list;
+    struct store *store;
     char name[64];
     char transport[8];
     char address[80];
     int connected; /* agents of this name connected now, here or at a relay */
     uint64_t received, lost;
     uint64_t malformed;    /* records that were no samples */
-    uint64_t discarded;    /* samples of more than STORE_SERIES_MAX series */
+    uint64_t discarded;    /* samples of series that the store has no room for */
     uint64_t misdated;     /* samples with a time far from the collector's */
     uint64_t out_of_order; /* samples that were not sent by remote write: their time went back */
     uint64_t arrived_ns;   /* the last record */
@@ -80,6 +83,7 @@ struct store {
     LIST_HEAD(, host) hosts;
     void *by_name; /* tree of them: looked up for each record */
     size_t host_count;
+    size_t series_count, series_max; /* of all hosts */
 };
 
 void store_init(struct store *store);
@@ -110,7 +114,10 @@ bool store_is_dated(int64_t apart_ms, int64_t clock_s);
 struct host *store_host(struct store *store, const char *name);
 /** The host of a name, or NULL. */
 struct host *store_find_host(struct store *store, const char *name);
-/** The series of a name, likewise: a gauge, or a counter. */
+/**
+ * The series of a name, likewise: a gauge, or a counter. NULL with errno: ENOSPC (the host has too
+ * many series), EDQUOT (all hosts together have too many, and this host has its sure part), ENOMEM.
+ */
 struct series *store_series(struct host *host, const char *name);
 struct series *store_counter(struct host *host, const char *name);
 /** The series of a name, or NULL. */
