@@ -168,6 +168,16 @@ check "a listed name that its certificate does not have: the relay says so" \
 check "and the collector says so" \
     grep -q 'client other refused: .* its certificate does not name it' "$dir/collector.log"
 
+# A node must not send under another node's name.
+start server ca --check-names
+connect tcp://127.0.0.1 "$(with good)" "name = agent"
+check "checked names: an agent that its certificate names" await is 0 udmon_node_up 1 agent
+connect tcp://127.0.0.1 "$(with good)"
+refused "checked names: another agent" "our certificate does not name us" \
+    "client agent$agents refused: its certificate does not name it"
+check "checked names need certificates" cannot_start "needs certificates" --check-names \
+    -s "$dir/secret"
+
 stop_all ''
 good=(--ca "$dir/ca.pem" --cert "$dir/server.pem" --key "$dir/server.key")
 check "certificates are of no use for datagrams" \

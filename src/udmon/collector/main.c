@@ -29,6 +29,7 @@ static int usage(FILE *out, int status)
         "      --ca FILE          TLS by certificates instead of the secret: agents are let\n"
         "      --cert FILE        in that have one of this CA; our own, and its key; all in\n"
         "      --key FILE         PEM\n"
+        "      --check-names      with certificates: an agent's certificate must name the agent\n"
         "  -k, --keep SECONDS     forget what is older [2592000, 30 days]\n"
         "  -S, --size BYTES       of the history at most; K, M, G, T may follow the number [16G]\n"
         "      --series N         of all nodes at most; 1000 of each node are kept in any case "
@@ -112,7 +113,8 @@ static int arguments(int argc, char **argv, struct collector *collector)
         OPTION_REMOTE_CERT,
         OPTION_REMOTE_KEY,
         OPTION_RELAYS,
-        OPTION_SERIES
+        OPTION_SERIES,
+        OPTION_CHECK_NAMES
     };
     static const struct option options[] = {
         {"listen", required_argument, NULL, 'l'},
@@ -139,6 +141,7 @@ static int arguments(int argc, char **argv, struct collector *collector)
         {"remote-ca", required_argument, NULL, OPTION_REMOTE_CA},
         {"remote-cert", required_argument, NULL, OPTION_REMOTE_CERT},
         {"remote-key", required_argument, NULL, OPTION_REMOTE_KEY},
+        {"check-names", no_argument, NULL, OPTION_CHECK_NAMES},
         {"series", required_argument, NULL, OPTION_SERIES},
         {"relays", required_argument, NULL, OPTION_RELAYS},
         {"help", no_argument, NULL, 'h'},
@@ -225,6 +228,9 @@ static int arguments(int argc, char **argv, struct collector *collector)
         case OPTION_REMOTE_KEY:
             collector->remote_options.key_file = optarg;
             break;
+        case OPTION_CHECK_NAMES:
+            collector->options.check_names = 1;
+            break;
         case OPTION_SERIES:
             bad = number(optarg, &collector->max_series);
             break;
@@ -246,6 +252,10 @@ static int arguments(int argc, char **argv, struct collector *collector)
     }
     if ((collector->http_options.cert_file == NULL) != (collector->http_options.key_file == NULL)) {
         fprintf(stderr, "udmon-collector: --http-cert and --http-key belong together\n");
+        return 2;
+    }
+    if (collector->options.check_names && (collector->options.ca_file == NULL)) {
+        fprintf(stderr, "udmon-collector: --check-names needs certificates: --ca, --cert, --key\n");
         return 2;
     }
     if (collector->listen == NULL) {

@@ -79,6 +79,8 @@ typedef struct udmon_options {
      * relay, and a relay cannot connect over ud.
      */
     const char *relays;
+    int check_names; /**< of a server with certificates: each client's certificate must name the
+                      * client, and no client can connect over ud */
 } udmon_options_t;
 
 enum { UDMON_SERVERS_MAX = 8 /**< that a client is given */ };

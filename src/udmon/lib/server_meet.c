@@ -167,6 +167,12 @@ static bool list_has(const char *list, const char *name)
     return false;
 }
 
+/* Whether the certificate of the client has the name. A request over RDMA CM has no certificate. */
+static bool server_has_name(const struct udmon_rpc_place *place, const char *name)
+{
+    return (place->link != NULL) && udmon_tls_names(place->link->ssl, name);
+}
+
 /* A relay writes records of all nodes, so the secret that all nodes have is not enough. */
 static uint8_t server_check_relay(const struct udmon_server *server,
                                   const struct udmon_rpc_place *place, const char *name)
@@ -185,8 +191,7 @@ static uint8_t server_check_relay(const struct udmon_server *server,
             &unlisted, "client %s refused: it is a relay, and is not in the list of relays", name);
         return UDMON_UNKNOWN_RELAY;
     }
-    if (server->tls.certificates &&
-        ((place->link == NULL) || !udmon_tls_names(place->link->ssl, name))) {
+    if (server->tls.certificates && !server_has_name(place, name)) {
         udmon_warn_limited(&unproved,
                            "client %s refused: it is a relay, and its certificate does not name it",
                            name);
@@ -198,7 +203,7 @@ static uint8_t server_check_relay(const struct udmon_server *server,
 static uint8_t server_admit(struct udmon_server *server, const struct udmon_rpc_place *place,
                             const struct udmon_auth_view *view, uint64_t *token_p)
 {
-    static struct udmon_log_limit full;
+    static struct udmon_log_limit full, named;
     uint64_t gap, first, next_seq = le64toh(view->auth->next_seq);
     struct udmon_session *session;
     struct udmon_port *port;
@@ -208,6 +213,11 @@ static uint8_t server_admit(struct udmon_server *server, const struct udmon_rpc_
 
     if (status != UDMON_OK) {
         return status;
+    }
+    if (server->settings.values.check_names && !server_has_name(place, view->name)) {
+        udmon_warn_limited(&named, "client %s refused: its certificate does not name it",
+                           view->name);
+        return UDMON_WRONG_NAME;
     }
     if (server->sessions.count >= server->settings.values.max_clients) {
         udmon_warn_limited(&full, "client %s refused: there are %u already (option max_clients)",
