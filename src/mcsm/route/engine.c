@@ -333,9 +333,9 @@ static int highest_first(const void *a, const void *b)
 
 /* ---- the choice ---- */
 
-/* Adds the traffic to a target to the links of its routes, or takes it away if `sign` is -1. */
+/* Adds the traffic to a target to the links of its routes, or takes the traffic away. */
 static void carry(struct engine *engine, const struct mcsm_target *target, uint64_t weight,
-                  int64_t sign)
+                  bool add)
 {
     struct mcsm_graph *graph = engine->graph;
 
@@ -348,12 +348,14 @@ static void carry(struct engine *engine, const struct mcsm_target *target, uint6
     for (int i = engine->order_count - 1; i > 0; i--) {
         const struct mcsm_gswitch *sw = &graph->sw[engine->order[i]];
         uint8_t port = sw->lft[target->lid];
+        uint64_t flow;
 
         if (port == MCSM_DROP) {
             continue;
         }
-        graph->load[sw->first_link + port] += sign * engine->flow[engine->order[i]];
-        engine->flow[sw->ports[port].peer] += engine->flow[engine->order[i]];
+        flow = engine->flow[engine->order[i]];
+        graph->load[sw->first_link + port] += add ? flow : -flow;
+        engine->flow[sw->ports[port].peer] += flow;
     }
 }
 
@@ -407,7 +409,7 @@ static void choose(struct engine *engine, const struct mcsm_target *target, uint
         engine->cost[at] = best;
         sw->lft[target->lid] = port;
     }
-    carry(engine, target, weight, 1);
+    carry(engine, target, weight, true);
 }
 
 static int by_switch(const void *a, const void *b)
@@ -652,7 +654,7 @@ static void route_group(struct engine *engine, const struct mcsm_target *targets
         uint64_t weight = (count - i + chosen - 1) / chosen;
 
         if (again) {
-            carry(engine, &targets[i], weight, -1);
+            carry(engine, &targets[i], weight, false);
         }
         find_siblings(engine, targets, count, i);
         choose(engine, &targets[i], weight, again);
