@@ -69,7 +69,7 @@ cannot_start() {
 hosts='DNS:localhost,IP:127.0.0.1,IP:::1'
 ca ca && ca strangers &&
     certificate server ca 2 serverAuth "$hosts" &&
-    certificate good ca 2 clientAuth DNS:agent &&
+    certificate good ca 2 clientAuth DNS:agent,DNS:agent.cluster &&
     certificate expired ca -1 clientAuth DNS:agent &&
     certificate stranger strangers 2 clientAuth DNS:agent &&
     certificate oldserver ca -1 serverAuth "$hosts" &&
@@ -175,6 +175,9 @@ check "checked names: an agent that its certificate names" await is 0 udmon_node
 connect tcp://127.0.0.1 "$(with good)"
 refused "checked names: another agent" "our certificate does not name us" \
     "client agent$agents refused: its certificate does not name it"
+connect tcp://127.0.0.1 "$(with good)" "name = .cluster"
+check "checked names: the end of a name is no name" \
+    await grep -q "our certificate does not name us" "$dir/agent$agents.log"
 check "checked names need certificates" cannot_start "needs certificates" --check-names \
     -s "$dir/secret"
 

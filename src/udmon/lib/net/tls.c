@@ -187,7 +187,8 @@ bool udmon_tls_names(const SSL *ssl, const char *name)
 {
     X509 *certificate = SSL_get0_peer_certificate(ssl);
 
-    return (certificate != NULL) &&
+    /* OpenSSL takes ".cluster" for every name that ends so. */
+    return (certificate != NULL) && (name[0] != '.') &&
            (X509_check_host(certificate, name, 0, X509_CHECK_FLAG_NO_WILDCARDS, NULL) == 1);
 }
 
