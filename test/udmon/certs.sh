@@ -186,6 +186,9 @@ good=(--ca "$dir/ca.pem" --cert "$dir/server.pem" --key "$dir/server.key")
 check "certificates are of no use for datagrams" \
     cannot_start "needs a shared secret: certificates are for TLS" "${good[@]}" \
     -l "ud://127.0.0.1:$port"
+check "datagrams have no certificates: no names can be checked" \
+    cannot_start "no names can be checked" "${good[@]}" -s "$dir/secret" --check-names \
+    -l "ud://127.0.0.1:$port"
 check "one file of three is refused" cannot_start "needed together" --ca "$dir/ca.pem"
 check "a key of another certificate is refused" cannot_start "key values mismatch" \
     "${good[@]}" --key "$dir/good.key"

@@ -37,18 +37,24 @@ static int server_listen(struct udmon_server *server, const struct udmon_rpc_ops
     return ret;
 }
 
-/*
- * Without a secret or certificates any process that can reach the port could send. Certificates
- * alone are useless for InfiniBand datagrams, whose meeting does not use TLS.
- */
+/* Whether a meeting over RDMA CM, which has no certificates, can be accepted. */
+static bool server_takes_cm(const struct udmon_server *server)
+{
+    return ((server->secret.length > 0) || (server->settings.values.ca_file == NULL)) &&
+           !server->settings.values.check_names;
+}
+
+/* Without a secret or certificates any process that can reach the port could send. */
 static int server_check_open(const struct udmon_server *server,
                              const struct udmon_endpoint *endpoint)
 {
     int certificates = (server->settings.values.ca_file != NULL);
     struct addrinfo *host;
 
-    if (certificates && (server->secret.length == 0) && (endpoint->scheme == UDMON_SCHEME_UD)) {
-        udmon_error("%s: this network needs a shared secret: certificates are for TLS",
+    if ((endpoint->scheme == UDMON_SCHEME_UD) && !server_takes_cm(server)) {
+        udmon_error(server->settings.values.check_names ?
+                        "%s: this network has no certificates, so no names can be checked" :
+                        "%s: this network needs a shared secret: certificates are for TLS",
                     endpoint->text);
         return -EACCES;
     }
@@ -84,8 +90,7 @@ static int server_listen_all(struct udmon_server *server, const struct udmon_end
             port = udmon_server_port(server);
         }
         if ((endpoint->scheme == UDMON_SCHEME_UD) ||
-            ((endpoint->scheme == UDMON_SCHEME_ANY) &&
-             ((server->secret.length > 0) || !server->tls.certificates))) {
+            ((endpoint->scheme == UDMON_SCHEME_ANY) && server_takes_cm(server))) {
             ret = server_listen(server, &udmon_rpc_cm, host->ai_addr, port);
             if ((ret < 0) && (endpoint->scheme == UDMON_SCHEME_UD)) {
                 udmon_error("cannot listen on %s: %s", endpoint->text,

@@ -195,6 +195,9 @@ static uint8_t server_check_relay(const struct udmon_server *server,
         udmon_warn_limited(&unproved,
                            "client %s refused: it is a relay, and its certificate does not name it",
                            name);
+    if (server->tls.certificates && (place->link == NULL)) {
+        return UDMON_NO_TRANSPORT; /* the relay goes on to a network with certificates */
+    }
         return UDMON_UNKNOWN_RELAY;
     }
     return UDMON_OK;
