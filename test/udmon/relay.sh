@@ -109,9 +109,9 @@ check "what nodes lost meanwhile, too, though the upper collector was away" awai
 launch stranger "$bin/udmon-collector" -l "tcp://$(address 3)" -w "$(web 3)" -d "$dir/history3.db" \
     -s "$dir/secret" -u "${url[upper]}" -N relay
 check "a relay that is not listed is told that it is refused" \
-    await grep -q 'the server does not list this relay' "$dir/stranger.log"
+    await grep -q "the server's option relays does not list this relay" "$dir/stranger.log"
 check "and the upper collector says so" \
-    grep -q 'client relay refused: .* not in the list' "$dir/collector$upper.log"
+    grep -q 'client relay refused: .* not in the list of option relays' "$dir/collector$upper.log"
 check "and knows no node of this name" [ -z "$(value $upper udmon_node_up relay)" ]
 stop stranger
 

@@ -209,7 +209,8 @@ const char *udmon_meet_status_text(uint8_t status)
     case UDMON_NO_RELAY:
         return "refused: the server is a relay itself and takes records of agents only";
     case UDMON_UNKNOWN_RELAY:
-        return "refused: the server does not list this relay, or our certificate does not name it";
+        return "refused: the server's option relays does not list this relay, or our certificate "
+               "does not name it";
     case UDMON_WRONG_NAME:
         return "refused: our certificate does not name us by the name that we give";
     default:

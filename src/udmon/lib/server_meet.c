@@ -173,7 +173,10 @@ static bool server_has_name(const struct udmon_rpc_place *place, const char *nam
     return (place->link != NULL) && udmon_tls_names(place->link->ssl, name);
 }
 
-/* A relay writes records of all nodes, so the secret that all nodes have is not enough. */
+/*
+ * A relay sends records of all nodes. The secret is no proof of a relay, because agents have it,
+ * too.
+ */
 static uint8_t server_check_relay(const struct udmon_server *server,
                                   const struct udmon_rpc_place *place, const char *name)
 {
@@ -188,16 +191,17 @@ static uint8_t server_check_relay(const struct udmon_server *server,
     }
     if (!list_has(server->settings.values.relays, name)) {
         udmon_warn_limited(
-            &unlisted, "client %s refused: it is a relay, and is not in the list of relays", name);
+            &unlisted, "client %s refused: it is a relay, and is not in the list of option relays",
+            name);
         return UDMON_UNKNOWN_RELAY;
+    }
+    if (server->tls.certificates && (place->link == NULL)) {
+        return UDMON_NO_TRANSPORT; /* the relay goes on to a network with certificates */
     }
     if (server->tls.certificates && !server_has_name(place, name)) {
         udmon_warn_limited(&unproved,
                            "client %s refused: it is a relay, and its certificate does not name it",
                            name);
-    if (server->tls.certificates && (place->link == NULL)) {
-        return UDMON_NO_TRANSPORT; /* the relay goes on to a network with certificates */
-    }
         return UDMON_UNKNOWN_RELAY;
     }
     return UDMON_OK;

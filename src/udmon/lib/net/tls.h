@@ -1,6 +1,6 @@
 /*
  * Authentication in TLS: a peer must know the shared secret, or have a certificate of the CA. All
- * links of a client or server share one context. link.h uses it.
+ * links (link.h) of a client or server use the same context of OpenSSL.
  */
 #ifndef UDMON_TLS_H
 #define UDMON_TLS_H
