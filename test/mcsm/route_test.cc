@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstring>
 #include <random>
 #include <set>
@@ -134,6 +135,25 @@ TEST(MinHop, FatTreeIsBalanced)
             EXPECT_EQ(12u, net.graph->load[down]);
         }
     }
+}
+
+/* A fifth of the links of a fat tree is cut. The first choice alone loads a link with 264 pairs. */
+TEST(MinHop, FatTreeWithFaultsIsRoutedTwice)
+{
+    enum { LEAVES = 12, SPINES = 12, HOSTS = 12 };
+    Net net(LEAVES + SPINES);
+    for (int leaf = 0; leaf < LEAVES; leaf++) {
+        for (int i = 0; i < HOSTS; i++) {
+            net.host(leaf);
+        }
+        for (int spine = 0; spine < SPINES; spine++) {
+            if ((leaf * leaf + 3 * spine) % 5 != 0) {
+                net.link(leaf, LEAVES + spine);
+            }
+        }
+    }
+    net.route(MCSM_ENGINE_MINHOP);
+    EXPECT_GE(240u, *std::max_element(net.graph->load, net.graph->load + net.graph->links));
 }
 
 TEST(UpDown, ReachesAllAndHasNoCreditLoop)

@@ -9,9 +9,10 @@
  * the traffic of all sources is added to the links of the path. So the balance counts packets, not
  * table entries.
  *
- * The first targets are routed before the traffic of the other targets is known. If the links are
- * then loaded unevenly, all targets are routed again, by the least traffic of the whole path. The
- * traffic of a target is removed before. A fat tree is loaded evenly by the first choice alone.
+ * The first targets are routed before the traffic of the other targets is known. If the traffic
+ * between the hosts of the cluster then loads the links unevenly, all targets are routed again, by
+ * the least traffic of the whole path. The traffic of a target is removed before. The first choice
+ * alone loads a whole fat tree evenly. A fat tree with faults needs both choices.
  *
  * Up/Down: ranks direct the links. A packet goes up zero or more times, then down zero or more
  * times. A table knows only the destination. So a switch with a path of down links always selects a
@@ -674,19 +675,20 @@ int mcsm_route(struct mcsm_graph *graph, const struct mcsm_config *config)
     return mcsm_route_by(graph, config, config->engine);
 }
 
-static void route_all(struct engine *engine, bool again)
+/* Routes targets[from] to targets[to - 1], the targets of a switch together. */
+static void route_targets(struct engine *engine, size_t from, size_t to, bool again)
 {
     static void (*const list[])(struct engine *, int) = {
         [MCSM_ENGINE_MINHOP] = minhop, [MCSM_ENGINE_UPDN] = updn, [MCSM_ENGINE_DOR] = dor,
         [MCSM_ENGINE_LASH] = minhop,   [MCSM_ENGINE_TORUS] = dor, [MCSM_ENGINE_AUTO] = minhop};
-    const struct mcsm_graph *graph = engine->graph;
+    const struct mcsm_target *targets = engine->graph->targets;
 
-    for (size_t i = 0, end; i < graph->target_count; i = end) {
-        const struct mcsm_target *first = &graph->targets[i];
+    for (size_t i = from, end; i < to; i = end) {
+        const struct mcsm_target *first = &targets[i];
 
-        for (end = i; end < graph->target_count && graph->targets[end].sw == first->sw &&
-                      graph->targets[end].foreign == first->foreign &&
-                      (graph->targets[end].port == 0) == (first->port == 0);
+        for (end = i;
+             end < to && targets[end].sw == first->sw && targets[end].foreign == first->foreign &&
+             (targets[end].port == 0) == (first->port == 0);
              end++) {
             continue;
         }
@@ -708,6 +710,27 @@ static bool is_uneven(const struct mcsm_graph *graph)
     return most * count * 10 > sum * 11;
 }
 
+/* The LIDs of hosts of the cluster come first. Links to border switches, and to switches themselves,
+ * carry more traffic than other links, whatever the engine chooses: a second choice gains nothing
+ * there. */
+static void route_all(struct engine *engine)
+{
+    const struct mcsm_graph *graph = engine->graph;
+    size_t own = 0;
+    bool uneven;
+
+    while (own < graph->target_count && !graph->targets[own].foreign &&
+           graph->targets[own].port != 0) {
+        own++;
+    }
+    route_targets(engine, 0, own, false);
+    uneven = is_uneven(graph);
+    route_targets(engine, own, graph->target_count, false);
+    if (uneven) {
+        route_targets(engine, 0, graph->target_count, true);
+    }
+}
+
 int mcsm_route_by(struct mcsm_graph *graph, const struct mcsm_config *config, enum mcsm_engine kind)
 {
     struct engine engine = {.graph = graph, .config = config, .kind = kind};
@@ -724,10 +747,7 @@ int mcsm_route_by(struct mcsm_graph *graph, const struct mcsm_config *config, en
         qsort(graph->targets, graph->target_count, sizeof(*graph->targets), by_switch);
     }
     if (status == 0) {
-        route_all(&engine, false);
-        if (is_uneven(graph)) {
-            route_all(&engine, true);
-        }
+        route_all(&engine);
     }
     engine_close(&engine);
     return status;
