@@ -406,3 +406,19 @@ TEST_F(Failover, HandoverWaitsNotForEver)
     EXPECT_EQ(MCSM_SM_MASTER_STATE, state(b));
     EXPECT_EQ(MCSM_SM_STANDBY_STATE, state(a));
 }
+
+/* A standby that the master waits for dies: the next one gets the whole wait. */
+TEST_F(Failover, HandoverWaitsAnewForTheNextStandby)
+{
+    a = start(2, 5);
+    a->waits = true;
+    b = start(3, 12);
+    sweep(a);
+    ASSERT_NE(0u, a->sm->election.waiting);
+    model_manager_free(b);
+    b = nullptr;
+    mcsm_put32(model.nodes[3].ports[1].info, MCSM_PI_CAPABILITY, 0);
+    sweep(a);
+    EXPECT_EQ(MCSM_SM_MASTER_STATE, state(a));
+    EXPECT_EQ(0u, a->sm->election.waiting);
+}

@@ -321,11 +321,15 @@ bool mcsm_election_may_be_master(struct mcsm_election *election)
             best = peer;
         }
     }
-    if (best == NULL || (we_are && waits_for(election, best))) {
+    if (best != NULL && we_are && waits_for(election, best)) {
         election->handing_over = false;
         return true;
     }
     election->waiting = 0;
+    if (best == NULL) {
+        election->handing_over = false;
+        return true;
+    }
     election->master_guid = best->guid;
     if (we_are) {
         mcsm_info("handing over to manager 0x%016lx of priority %u", best->guid, best->priority);
