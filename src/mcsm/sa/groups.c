@@ -464,35 +464,26 @@ static void end_member(struct mcsm_sa *sa, struct mcsm_group *group, struct mcsm
     mcsm_sm_multicast(sa->sm);
 }
 
-static void drop(struct mcsm_sa *sa, uint64_t port_guid)
-{
-    struct mcsm_group *group, *next;
-
-    HASH_ITER(hh, sa->groups, group, next) {
-        struct mcsm_member **at = find_member(group, port_guid);
-
-        if (*at != NULL) {
-            end_member(sa, group, at);
-            drop_if_empty(sa, group);
-        }
-    }
-}
-
-static void prune(struct mcsm_sa *sa)
+/* A standby may have a group whose members have not come yet: it stays. */
+static void drop(struct mcsm_sa *sa, uint64_t gone)
 {
     struct mcsm_group *group, *next;
 
     HASH_ITER(hh, sa->groups, group, next) {
         struct mcsm_member **at = &group->members;
+        bool ended = gone == 0; /* all records of the former master have come */
 
         while (*at != NULL) {
-            if (mcsm_fabric_find_port(sa->sm->fabric, (*at)->port_guid) == NULL) {
+            if (mcsm_sa_is_gone(sa, (*at)->port_guid, gone)) {
                 end_member(sa, group, at);
+                ended = true;
             } else {
                 at = &(*at)->next;
             }
         }
-        drop_if_empty(sa, group);
+        if (ended) {
+            drop_if_empty(sa, group);
+        }
     }
 }
 
@@ -598,5 +589,4 @@ const struct mcsm_sa_part mcsm_sa_groups = {.records = records,
                                             .state_count = 2,
                                             .start = start,
                                             .end = end,
-                                            .drop = drop,
-                                            .prune = prune};
+                                            .drop = drop};

@@ -119,25 +119,12 @@ static void serve(struct mcsm_query *query)
     }
 }
 
-static void drop(struct mcsm_sa *sa, uint64_t port_guid)
+static void drop(struct mcsm_sa *sa, uint64_t gone)
 {
     struct mcsm_subscription **at = &sa->subscriptions;
 
     while (*at != NULL) {
-        if ((*at)->owner == port_guid) {
-            forget(sa, at);
-        } else {
-            at = &(*at)->next;
-        }
-    }
-}
-
-static void prune(struct mcsm_sa *sa)
-{
-    struct mcsm_subscription **at = &sa->subscriptions;
-
-    while (*at != NULL) {
-        if (mcsm_fabric_find_port(sa->sm->fabric, (*at)->owner) == NULL) {
+        if (mcsm_sa_is_gone(sa, (*at)->owner, gone)) {
             forget(sa, at);
         } else {
             at = &(*at)->next;
@@ -293,5 +280,4 @@ const struct mcsm_sa_part mcsm_sa_subscriptions = {.records = records,
                                                    .states = states,
                                                    .state_count = 1,
                                                    .end = end,
-                                                   .drop = drop,
-                                                   .prune = prune};
+                                                   .drop = drop};

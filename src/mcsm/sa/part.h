@@ -85,8 +85,9 @@ struct mcsm_sa_part {
     size_t state_count;
     int (*start)(struct mcsm_sa *sa); /* -ENOMEM */
     void (*end)(struct mcsm_sa *sa);
-    void (*drop)(struct mcsm_sa *sa, uint64_t port_guid); /* an end port is gone */
-    void (*prune)(struct mcsm_sa *sa);                    /* removes owners that are gone */
+    /* Removes the registrations of a port that is gone; of all ports that are gone, if `gone` is 0:
+     * mcsm_sa_is_gone(). */
+    void (*drop)(struct mcsm_sa *sa, uint64_t gone);
     void (*expire)(struct mcsm_sa *sa, uint64_t now);
 };
 
@@ -95,6 +96,10 @@ extern const struct mcsm_sa_part mcsm_sa_paths;
 extern const struct mcsm_sa_part mcsm_sa_groups;
 extern const struct mcsm_sa_part mcsm_sa_services;
 extern const struct mcsm_sa_part mcsm_sa_subscriptions;
+
+/** Whether the owner of a registration is the port `gone`; if `gone` is 0, whether the cluster has no
+ * port with the GUID of the owner. */
+bool mcsm_sa_is_gone(const struct mcsm_sa *sa, uint64_t owner, uint64_t gone);
 
 /** Notifies subscribers: trap 64 to 67 with a GID. */
 void mcsm_sa_gid_notice(struct mcsm_sa *sa, unsigned trap, const uint8_t gid[16]);

@@ -228,6 +228,20 @@ void mcsm_sa_state(struct mcsm_sa *sa, uint8_t state)
               sa->stats.groups, sa->stats.members, sa->stats.services, sa->stats.subscriptions);
 }
 
+bool mcsm_sa_is_gone(const struct mcsm_sa *sa, uint64_t owner, uint64_t gone)
+{
+    return gone != 0 ? owner == gone : mcsm_fabric_find_port(sa->sm->fabric, owner) == NULL;
+}
+
+static void drop(struct mcsm_sa *sa, uint64_t gone)
+{
+    for (int i = 0; i < PARTS; i++) {
+        if (parts[i]->drop != NULL) {
+            parts[i]->drop(sa, gone);
+        }
+    }
+}
+
 /* Subscribers hear of ports that come and go after the first sweep only. */
 void mcsm_sa_swept(struct mcsm_sa *sa)
 {
@@ -236,21 +250,15 @@ void mcsm_sa_swept(struct mcsm_sa *sa)
         return;
     }
     sa->inherited = false;
-    for (int i = 0; i < PARTS; i++) {
-        if (parts[i]->prune != NULL) {
-            parts[i]->prune(sa);
-        }
-    }
+    drop(sa, 0);
 }
 
 void mcsm_sa_end_port(struct mcsm_sa *sa, uint64_t port_guid, bool there)
 {
     uint8_t gid[16];
 
-    for (int i = 0; i < PARTS && !there; i++) {
-        if (parts[i]->drop != NULL) {
-            parts[i]->drop(sa, port_guid);
-        }
+    if (!there && port_guid != 0) {
+        drop(sa, port_guid);
     }
     mcsm_put64(gid, 0, sa->sm->config->subnet_prefix);
     mcsm_put64(gid, 8, port_guid);

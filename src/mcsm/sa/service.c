@@ -127,12 +127,12 @@ static void serve(struct mcsm_query *query)
     }
 }
 
-static void drop(struct mcsm_sa *sa, uint64_t port_guid)
+static void drop(struct mcsm_sa *sa, uint64_t gone)
 {
     struct mcsm_service **at = &sa->services;
 
     while (*at != NULL) {
-        if ((*at)->owner == port_guid) {
+        if (mcsm_sa_is_gone(sa, (*at)->owner, gone)) {
             forget(sa, at);
         } else {
             at = &(*at)->next;
@@ -146,19 +146,6 @@ static void expire(struct mcsm_sa *sa, uint64_t now)
 
     while (*at != NULL) {
         if ((*at)->expires != 0 && (*at)->expires <= now) {
-            forget(sa, at);
-        } else {
-            at = &(*at)->next;
-        }
-    }
-}
-
-static void prune(struct mcsm_sa *sa)
-{
-    struct mcsm_service **at = &sa->services;
-
-    while (*at != NULL) {
-        if (mcsm_fabric_find_port(sa->sm->fabric, (*at)->owner) == NULL) {
             forget(sa, at);
         } else {
             at = &(*at)->next;
@@ -222,5 +209,4 @@ const struct mcsm_sa_part mcsm_sa_services = {.records = records,
                                               .state_count = 1,
                                               .end = end,
                                               .drop = drop,
-                                              .prune = prune,
                                               .expire = expire};
