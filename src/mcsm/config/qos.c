@@ -111,6 +111,19 @@ static bool is_name(const char *word)
                strlen(word);
 }
 
+/* Reports a wrong name of a section. */
+static bool check_name(struct mcsm_parser *parser, const char *section, const char *name)
+{
+    if (!is_name(name)) {
+        mcsm_parse_error(parser, parser->line,
+                         "[%s %s]: expected a name of 1 to 31 letters, digits, dots, dashes or "
+                         "underscores",
+                         section, name);
+        return false;
+    }
+    return true;
+}
+
 /* ---- [group NAME] ---- */
 
 static int find_group(const struct mcsm_qos *qos, const char *name)
@@ -132,11 +145,7 @@ static struct mcsm_port_group *add_group(struct mcsm_parser *parser, const char 
     if (index >= 0) {
         return &qos->groups[index];
     }
-    if (!is_name(name)) {
-        mcsm_parse_error(parser, parser->line,
-                         "[group %s]: expected a name of 1 to 31 letters, digits, dots, dashes or "
-                         "underscores",
-                         name);
+    if (!check_name(parser, "group", name)) {
         return NULL;
     }
     group = mcsm_grow(parser, (void **)&qos->groups, &qos->group_count, sizeof(*group));
@@ -243,11 +252,7 @@ static struct mcsm_rule *add_rule(struct mcsm_parser *parser, const char *name)
                          name, qos->rules[i].line);
         return NULL;
     }
-    if (!is_name(name)) {
-        mcsm_parse_error(parser, parser->line,
-                         "[rule %s]: expected a name of 1 to 31 letters, digits, dots, dashes or "
-                         "underscores",
-                         name);
+    if (!check_name(parser, "rule", name)) {
         return NULL;
     }
     rule = mcsm_grow(parser, (void **)&qos->rules, &qos->rule_count, sizeof(*rule));
