@@ -5,8 +5,8 @@
  * lost SMPs, in percent.
  *
  * MCSM_SHIM_CPU gets one line: how many milliseconds of processor time the manager computed its
- * routes. A manager sends no SMP while it computes. So this time is the longest processor time
- * between two SMPs before the first SMP that sets a forwarding table.
+ * routes. A manager sends no SMP while it computes. The shim writes the longest processor time between
+ * two SMPs. SMPs from the first forwarding table on do not count.
  */
 #include <dlfcn.h>
 #include <infiniband/umad.h>

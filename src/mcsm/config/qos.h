@@ -70,7 +70,7 @@ struct mcsm_qos {
 /** Whether one of the spans has the number. */
 bool mcsm_spans_have(const struct mcsm_spans *spans, uint64_t number);
 
-/** Whether the rule has no criterion, so that it matches every path. */
+/** Whether the rule matches every path, because it has no criterion. */
 bool mcsm_rule_is_open(const struct mcsm_rule *rule);
 
 void mcsm_qos_free(struct mcsm_qos *qos);

@@ -1,8 +1,8 @@
 /*
- * The page of a cluster: one HTML file that a browser shows without a server. It has the cluster as
- * JSON, and scripts that draw it: load and errors by link, borders, the route of a pair. The browser
- * follows the tables itself, and sorts the channels of each lane: an order of all channels proves that
- * the lane has no credit loop.
+ * The page of a cluster: one HTML file that a browser shows without a server. The file has the
+ * cluster as JSON. The scripts of the page draw links with their load and errors, borders, and the
+ * route of a pair. The scripts also follow the tables and sort the channels of each lane. A lane has
+ * no credit loop if all its channels can be sorted.
  */
 #ifndef MCSM_PAGE_H
 #define MCSM_PAGE_H

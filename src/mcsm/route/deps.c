@@ -263,7 +263,7 @@ void mcsm_deps_undo(struct mcsm_deps *deps, size_t mark)
 
 struct notes {
     struct mcsm_deps *deps;
-    unsigned *stamp; /* for each switch: the last LID that was followed through it */
+    unsigned *stamp; /* of each switch: follow() met the switch with this LID last */
     uint8_t *columns;
     int *target; /* of each LID: its switch, or -1 */
     int lane;

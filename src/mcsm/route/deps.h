@@ -25,7 +25,8 @@ void mcsm_deps_note(struct mcsm_deps *deps, int from, int to);
 /** Notes the dependencies of all packets of a lane in the tables of the graph. -ENOMEM. */
 int mcsm_deps_note_unicast(struct mcsm_deps *deps, int lane);
 
-/** Records that a switch copies packets from each of these ports to every other port in `ports`. */
+/** Notes the dependencies of groups at a switch: packets from each port in `ports` go to all other
+ * ports in `ports`. */
 void mcsm_deps_note_multicast(struct mcsm_deps *deps, int sw, const uint64_t ports[4]);
 
 /** Returns the length of a circle, and its first `room` channels; 0: no circle. -ENOMEM. */

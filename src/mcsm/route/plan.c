@@ -44,7 +44,7 @@ static int route_and_grow(struct mcsm_graph *graph, const struct mcsm_config *co
     return plan->tree ? 0 : -ENOMEM;
 }
 
-/* Gives the routes lanes. Returns how many lanes they need, there + 1 if more than there are, or
+/* Gives the routes lanes. Returns the number of lanes, there + 1 if the links have too few lanes, or
  * -ENOMEM. */
 static int find_lanes(struct mcsm_graph *graph, const struct mcsm_config *config, int there,
                       const struct mcsm_plan *plan)

@@ -2,9 +2,9 @@
  * The routes of a graph by the engine of the configuration, with the lanes that they need to be free
  * of deadlock.
  *
- * lash and torus need lanes. If the links have too few lanes for the routes of lash, the routes of
- * dor are tried. These routes need fewer lanes, because all packets between two switches use one way.
- * If the links have too few lanes for the routes of dor, Up/Down is used. Up/Down needs one lane.
+ * lash and torus need lanes. If the links have too few lanes for lash, the manager tries torus. All
+ * packets between two switches then use one way, and torus needs fewer lanes. If the links have too
+ * few lanes for torus, the manager uses Up/Down. Up/Down needs one lane.
  */
 #ifndef MCSM_PLAN_H
 #define MCSM_PLAN_H

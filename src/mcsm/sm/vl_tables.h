@@ -1,8 +1,8 @@
 /*
  * SL2VLMappingTable and VLArbitrationTable of the ports.
  *
- * The manager writes the tables of a port that comes up, of all ports when it becomes the master, and
- * of ports with other tables. The answer to each Set has the table that the port now uses, and is
+ * The manager writes the tables of each port that comes up. A new master writes the tables of all
+ * ports. The answer to each Set has the table that the port now uses, and is
  * compared. Light sweeps read the tables of all ports in turn. A port with a difference is logged
  * once, counted by `vl_tables_differ` of the status, and written again by each sweep until a light
  * sweep reads the right tables.

@@ -8,14 +8,13 @@
  * A record is a MAD of a vendor's class (MCSM_CLASS_STATE), Set from the master, answered by the
  * standby. The master sends the next record after the answer to the last one, so records keep their
  * order. The answer to a host's request waits until every standby that is up to date has the
- * change. So a failure of the master alone loses no confirmed registration.
+ * change. So no confirmed registration is lost if only the master fails.
  *
- *     master                                             standby
- *       Get HELLO, challenge of the master         ->
- *                                                  <-    answer, challenge of the standby
- *       Set RECORD begin; then all registrations; end ->    forgets its own, takes these
- *       Set RECORD change                          ->
- *       Set RECORD beat, each second               ->    is up to date as long as these come
+ * 1. The master sends Get HELLO with a challenge. The standby answers with a challenge of its own.
+ * 2. The master sends the record "begin". The standby forgets its own registrations.
+ * 3. The master sends all registrations, and then the record "end".
+ * 4. The master sends each change, and each second the record "beat". The standby is up to date as
+ *    long as records come.
  *
  * Each MAD has the beginning of HMAC-SHA256(SM_Key, role, challenge of the reader, the MAD's data).
  * Records count from 1 for a challenge. So a recorded MAD is refused.
