@@ -166,6 +166,43 @@ TEST(Far, LeavesBeforeTheFlush)
     });
 }
 
+/* The peer has closed its NIC when this side handles the peer's END. So the claim that answers the
+ * END fails. The put arrived before, so the endpoint does not fail. */
+TEST(Far, IsGoneBeforeTheClaim)
+{
+    far_team([](Team &team) {
+        std::unique_ptr<Side> side(new Side(team));
+        std::unique_ptr<Memory> memory(new Memory(side->md, 4096, Memory::PRIVATE));
+
+        memory->data[0] = 0;
+        side->connect();
+        team.publish(memory->describe());
+        team.barrier();
+        if (team.rank() == 1) {
+            progress_until("the put", [&] { return *(volatile uint8_t *)memory->data != 0; });
+            memory.reset();
+            side.reset();
+            team.flag(LEFT) = 1;
+            return;
+        }
+        RemoteMemory remote(team.blob(1));
+        uint8_t data[8] = {1};
+
+        EXPECT_OK(side->ep->put_short(data, sizeof(data), remote.address, remote.rkey.rkey));
+        while (team.flag(LEFT) == 0) {
+        }
+        progress_until("its leaving",
+                       [&] { return side->ep->vc()->state == UCT_GLEX_VC_PEER_CLOSED; });
+        progress_until("the claim to be sent",
+                       [&] { return ucs_list_is_empty(&side->iface->internals()->leases.debts); });
+        EXPECT_OK(side->ep->flush());
+        for (unsigned i = 0; i < 10000; ++i) {
+            side->iface->progress();
+        }
+        EXPECT_FALSE(side->ep->failed());
+    });
+}
+
 /* It makes another interface while we make no call, and tells us where by other ways: what we send
  * there arrives, though our NIC has not heard yet that the first connection has ended. So does what
  * the first interface sent last. */

@@ -71,7 +71,7 @@ static int uct_glex_error_may_have_put(const uct_glex_vc_t *vc)
 }
 
 /* The peer refused an immediate put. The put has no completion, so all endpoints with immediate
- * puts in flight fail. A refused claim came too late, and has no effect. */
+ * puts in flight fail. Without such an endpoint, the put was a claim of an earlier interface. */
 static void uct_glex_error_put_refused(uct_glex_vc_t *vc, const struct glex_err_req *err)
 {
     uct_glex_ep_t *ep;
@@ -222,6 +222,10 @@ static void uct_glex_error_handle(uct_glex_iface_t *iface, const struct glex_err
     if ((event == UCT_GLEX_EVENT_OP) || (event == UCT_GLEX_EVENT_PUTS)) {
         uct_glex_error_of_op(iface, err->data2 >> 32, uct_glex_error_status(err),
                              uct_glex_error_is_of_memory(err));
+        return;
+    }
+    if ((err->op == GLEX_ERR_OP_IMM_RDMA_PUT) && (event == 0) &&
+        uct_glex_debt_is_claim(iface, addr.v, err)) {
         return;
     }
     vc = uct_glex_error_vc(iface, addr.v, err);

@@ -172,9 +172,11 @@ typedef struct uct_glex_iface {
         uct_glex_buf_pool_t bounce;
     } ops;
 
-    struct {                   /* vc/glex_lease.c */
-        ucs_list_link_t list;  /* leases of VCs that are over */
-        ucs_list_link_t debts; /* claims that peers wait for from this side */
+    struct {                    /* vc/glex_lease.c */
+        ucs_list_link_t list;   /* leases of VCs that are over */
+        ucs_list_link_t debts;  /* claims that peers wait for from this side */
+        ucs_list_link_t claims; /* claims that were put, see uct_glex_debt_is_claim() */
+        unsigned num_claims;
         uct_glex_quarantine_t *quarantine;
     } leases;
 

@@ -30,13 +30,14 @@ struct uct_glex_lease {
 
 /* The claim that this side owes to a lease of the peer */
 typedef struct uct_glex_debt {
-    ucs_list_link_t list; /* in iface->leases.debts */
+    ucs_list_link_t list; /* in iface->leases.debts, or paid by a put: in iface->leases.claims */
     uint64_t peer;
     uint64_t word_mh;
     uint32_t word_offset;
     uint32_t key;
     uint32_t lease_id;
     uint32_t vc_id; /* our VC, whose Gets must have ended; 0: none */
+    uint8_t is_put; /* paid by an immediate put */
 } uct_glex_debt_t;
 
 /* The leases that an endpoint of the NIC keeps from one interface to the next */
@@ -253,7 +254,7 @@ static int uct_glex_debt_is_payable(uct_glex_iface_t *iface, const uct_glex_debt
 
 /* Claim by an immediate put on the same path as the puts to the FIFO. On a NIC without order the
  * put has the flag FENCE. */
-static ucs_status_t uct_glex_debt_put(uct_glex_iface_t *iface, const uct_glex_debt_t *debt)
+static ucs_status_t uct_glex_debt_put(uct_glex_iface_t *iface, uct_glex_debt_t *debt)
 {
     uint64_t value = debt->lease_id;
     glex_imm_rdma_req_t req;
@@ -266,12 +267,13 @@ static ucs_status_t uct_glex_debt_put(uct_glex_iface_t *iface, const uct_glex_de
     req.rmt_offset = debt->word_offset;
     req.rmt_key = debt->key;
     req.flag = UCT_GLEX_NIC_LOSSLESS ? GLEX_EXT_FLAG_NO_LOSS : GLEX_FLAG_FENCE;
+    debt->is_put = 1;
     return uct_glex_status(glex_imm_rdma(iface->nic, &req, NULL));
 }
 
 /* Write the claim. The release store follows all stores of this process to the FIFO. If the claim
  * word of a peer on this host cannot be found, the peer is gone and needs no claim. */
-static ucs_status_t uct_glex_debt_pay(uct_glex_iface_t *iface, const uct_glex_debt_t *debt)
+static ucs_status_t uct_glex_debt_pay(uct_glex_iface_t *iface, uct_glex_debt_t *debt)
 {
     glex_mem_handle_t mh = {.v = debt->word_mh};
     glex_ep_addr_t peer = {.v = debt->peer};
@@ -292,6 +294,38 @@ static ucs_status_t uct_glex_debt_pay(uct_glex_iface_t *iface, const uct_glex_de
                UCS_OK;
 }
 
+static void uct_glex_debt_free_claim(uct_glex_iface_t *iface, uct_glex_debt_t *claim)
+{
+    --iface->leases.num_claims;
+    ucs_list_del(&claim->list);
+    ucs_free(claim);
+}
+
+/* The NIC may still report that a put has failed. So as many claims as VCs are kept, the newest
+ * claims. */
+static void uct_glex_debt_keep_claim(uct_glex_iface_t *iface, uct_glex_debt_t *claim)
+{
+    ucs_list_add_tail(&iface->leases.claims, &claim->list);
+    if (++iface->leases.num_claims > iface->num_vcs) {
+        uct_glex_debt_free_claim(iface,
+                                 ucs_list_head(&iface->leases.claims, uct_glex_debt_t, list));
+    }
+}
+
+int uct_glex_debt_is_claim(uct_glex_iface_t *iface, uint64_t peer, const struct glex_err_req *err)
+{
+    uct_glex_debt_t *claim;
+
+    ucs_list_for_each(claim, &iface->leases.claims, list) {
+        if ((claim->peer == peer) && (claim->word_mh == err->data0) &&
+            (claim->word_offset == (err->data1 >> 32))) {
+            uct_glex_debt_free_claim(iface, claim);
+            return 1;
+        }
+    }
+    return 0;
+}
+
 static void uct_glex_debt_progress(uct_glex_iface_t *iface, uct_glex_debt_t *debt)
 {
     if (!uct_glex_debt_is_payable(iface, debt) ||
@@ -299,7 +333,11 @@ static void uct_glex_debt_progress(uct_glex_iface_t *iface, uct_glex_debt_t *deb
         return;
     }
     ucs_list_del(&debt->list);
-    ucs_free(debt);
+    if (debt->is_put) {
+        uct_glex_debt_keep_claim(iface, debt);
+    } else {
+        ucs_free(debt);
+    }
 }
 
 /* Whether the debt exists already: the peer repeats END until the claim */
@@ -335,6 +373,7 @@ void uct_glex_debt_add(uct_glex_iface_t *iface, uint64_t peer, const uct_glex_vc
     debt->key = end->key;
     debt->lease_id = end->vc_id;
     debt->vc_id = (vc != NULL) ? vc->id : 0;
+    debt->is_put = 0;
     ucs_list_add_tail(&iface->leases.debts, &debt->list);
     uct_glex_iface_retry(iface);
 }
@@ -425,6 +464,8 @@ ucs_status_t uct_glex_lease_init(uct_glex_iface_t *iface)
     iface->pid = getpid();
     ucs_list_head_init(&iface->leases.list);
     ucs_list_head_init(&iface->leases.debts);
+    ucs_list_head_init(&iface->leases.claims);
+    iface->leases.num_claims = 0;
     if (kept != NULL) {
         iface->leases.quarantine = ucs_derived_of(kept, uct_glex_quarantine_t);
     } else {
@@ -516,6 +557,9 @@ void uct_glex_lease_cleanup(uct_glex_iface_t *iface)
                                                * interface */
         ucs_list_del(&debt->list);
         ucs_free(debt);
+    }
+    ucs_list_for_each_safe(debt, tmp, &iface->leases.claims, list) {
+        uct_glex_debt_free_claim(iface, debt);
     }
     if (iface->leases.quarantine != NULL) {
         ucs_list_splice_tail(&iface->leases.quarantine->list, &iface->leases.list);

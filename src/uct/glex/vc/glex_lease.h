@@ -60,6 +60,10 @@ void uct_glex_lease_detach(uct_glex_vc_t *vc);
 void uct_glex_debt_add(uct_glex_iface_t *iface, uint64_t peer, const uct_glex_vc_t *vc,
                        const uct_glex_end_t *end);
 
+/** Whether a failed immediate put was a claim of this side. The failure has no effect: a peer that is
+ *  gone needs no claim, and a living peer repeats its END. Forgets the claim. */
+int uct_glex_debt_is_claim(uct_glex_iface_t *iface, uint64_t peer, const struct glex_err_req *err);
+
 /** Progress of the next leases and debts, UCT_GLEX_SLICE of each at most */
 void uct_glex_lease_progress(uct_glex_iface_t *iface);
 
