@@ -283,6 +283,7 @@ static UCS_F_ALWAYS_INLINE void uct_glex_er_consumed(uct_glex_vc_t *vc, uint16_t
         uct_glex_er_consumed_slow(vc);
     }
 }
+
 /* ---- receiving: glex_er_rx.c ---- */
 
 /** The event of a message in a FIFO without a mapping arrived */

@@ -1,7 +1,7 @@
 /*
  * The rules between the state of a VC and its flags: the table "state x flag" of docs/protocol.md,
- * section 4. A debug build checks the rules of some VCs at the end of each progress call. test/uct
- * checks the rules in each build, so the code is in this header.
+ * section 4. A debug build checks the rules of some VCs at the end of each progress call. The tests
+ * of test/uct call uct_glex_rules_broken() in every build. So this header has the functions.
  */
 #ifndef UCT_GLEX_RULES_H
 #define UCT_GLEX_RULES_H
