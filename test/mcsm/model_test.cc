@@ -5,6 +5,7 @@
 #include "mcsm_test.h"
 
 extern "C" {
+#include "ctl/page.h"
 #include "model.h"
 #include "sm/phases.h"
 }
@@ -312,4 +313,23 @@ TEST_F(Model, MemberThatGoesLeavesItsGroups)
     model_unlink(&model, 1, 1);
     resweep(a);
     EXPECT_EQ(0u, mcsm_sa_stats(a->sa)->members);
+}
+
+/* A node names itself. Its description must not end the script that has the JSON. */
+TEST_F(Model, PageEscapesDescriptions)
+{
+    start_a();
+    strcpy(a->sm->fabric->switches[0]->desc, "x</script><!-- \"\\ &lt;");
+    char *page = nullptr;
+    size_t size = 0;
+    FILE *out = open_memstream(&page, &size);
+    ASSERT_NE(nullptr, out);
+    mcsm_page(a->sm, nullptr, out);
+    fclose(out);
+    std::string text(page, size);
+    free(page);
+    EXPECT_EQ(std::string::npos, text.find("x</"));
+    EXPECT_EQ(std::string::npos, text.find("<!--"));
+    EXPECT_NE(std::string::npos,
+              text.find("\"x\\u003c/script\\u003e\\u003c!-- \\u0022\\u005c \\u0026lt;\""));
 }
