@@ -104,7 +104,10 @@ static void user_name(uid_t uid, char *name, size_t size)
     }
 }
 
-/* Returns the owner of the first process in the job's control groups, or "". */
+/*
+ * The user of a job: in version 1 by the name of the control group, in version 2 the owner of the
+ * first process in the job's control groups, or "".
+ */
 static void job_owner(const char *dir, char *user, size_t size)
 {
     char pattern[PATH_MAX], process[64];
