@@ -387,6 +387,36 @@ check "textfile: the wrong line is told" aggregates sum 'site_size_bytes 60'
 check "textfile: with its number" [ "$(grep -c 'wrong.prom:2: this is no sample' "$dir/log")" -eq 1 ]
 check "textfile: and so is that of another file" \
     [ "$(grep -c 'worse.prom:1: this is no sample' "$dir/log")" -eq 1 ]
+# The sensor remembers 64 problems at a time. A problem that is over makes room, also while another file stays wrong.
+tells_later_files() {
+    local pid i ret
+    mkdir "$dir/many"
+    for ((i = 0; i < 64; i++)); do
+        echo 'w{ 2' >"$dir/many/bad$i.prom"
+    done
+    cat >"$dir/conf" <<-END
+	[files]
+	type = textfile
+	directory = $dir/many
+	interval = 0.05
+	to = print
+	[print]
+	type = print
+	END
+    "$agent" -c "$dir/conf" >"$dir/out" 2>"$dir/log" &
+    pid=$!
+    await logged 64 'bad[0-9]*.prom:1: this is no sample' && rm "$dir"/many/bad[1-9]*.prom &&
+        echo 'w{ 2' >"$dir/many/later.prom" && await logged 1 'later.prom:1: this is no sample'
+    ret=$?
+    kill $pid
+    wait $pid
+    return $ret
+}
+# logged TIMES PATTERN
+logged() {
+    [[ $(grep -c "$2" "$dir/log") -eq $1 ]]
+}
+check "textfile: a problem after 64 earlier ones is told" tells_later_files
 check "aggregate: greatest" aggregates max 'site_size_bytes_max 30'
 check "aggregate: least" aggregates min 'site_size_bytes_min 10'
 check "aggregate: mean" aggregates mean 'site_size_bytes_mean 20'

@@ -21,7 +21,8 @@ enum { TOLD_MAX = 64 };
 
 /* A file whose problem is in the log. The problem is logged again only after a change. */
 struct told {
-    uint64_t file, problem; /* hashes; problem 0: none at present */
+    uint64_t file, problem; /* hashes; problem 0: none */
+    bool seen;              /* the problem exists in this tick */
     struct udmon_log_limit limit;
 };
 
@@ -42,22 +43,25 @@ static int textfile_create(struct udmon_node *node, void **state_p)
     return (*state_p != NULL) ? 0 : -ENOMEM;
 }
 
-/* The entry of a file, made if there is room; else NULL. */
+/* The entry of a file, new or of a file without a problem. NULL: too many files have problems. */
 static struct told *textfile_told(struct textfile *textfile, const char *path)
 {
     uint64_t file = fnv1a(FNV_START, path, strlen(path));
-    unsigned i;
+    struct told *told, *place = NULL;
 
-    for (i = 0; i < textfile->count; ++i) {
-        if (textfile->told[i].file == file) {
-            return &textfile->told[i];
+    for (told = textfile->told; told < (textfile->told + textfile->count); ++told) {
+        if (told->file == file) {
+            return told;
         }
+        place = (told->problem == 0) ? told : place;
     }
-    if (textfile->count == TOLD_MAX) {
-        return NULL;
+    if (textfile->count < TOLD_MAX) {
+        place = &textfile->told[textfile->count++];
     }
-    textfile->told[textfile->count].file = file;
-    return &textfile->told[textfile->count++];
+    if (place != NULL) {
+        *place = (struct told){.file = file};
+    }
+    return place;
 }
 
 /* `status`: of the file, or NULL; its time makes a changed file's problem another. */
@@ -70,7 +74,11 @@ static void textfile_tell(const struct udmon_node *node, struct textfile *textfi
     if (status != NULL) {
         hash = fnv1a(hash, &status->st_mtim, sizeof(status->st_mtim));
     }
-    if ((told != NULL) && (told->problem != hash)) {
+    if (told == NULL) {
+        return;
+    }
+    told->seen = true;
+    if (told->problem != hash) {
         told->problem = hash;
         udmon_warn_limited(&told->limit, "node %s: %s", node->name, problem);
     }
@@ -85,13 +93,14 @@ static void textfile_unreadable(const struct udmon_node *node, struct textfile *
     textfile_tell(node, textfile, path, NULL, problem);
 }
 
-/* The next problem of any file is new. */
-static void textfile_all_good(struct textfile *textfile)
+/* After a tick: forgets problems that exist no longer. */
+static void textfile_forget(struct textfile *textfile)
 {
-    unsigned i;
+    struct told *told;
 
-    for (i = 0; i < textfile->count; ++i) {
-        textfile->told[i].problem = 0;
+    for (told = textfile->told; told < (textfile->told + textfile->count); ++told) {
+        told->problem = told->seen ? told->problem : 0;
+        told->seen = false;
     }
 }
 
@@ -120,23 +129,20 @@ static bool textfile_read(struct udmon_node *node, struct textfile *textfile,
     return (result.bad_line == 0) && (result.skipped == 0);
 }
 
-static void textfile_tick(struct udmon_node *node, void *state)
+/* Returns whether all files could be used. */
+static bool textfile_read_all(struct udmon_node *node, struct textfile *textfile,
+                              struct samples *samples)
 {
     const char *directory = udmon_node_option(node, "directory");
     DIR *dir = opendir(directory);
-    struct textfile *textfile = state;
     struct dirent *entry;
-    struct samples *samples;
     char path[PATH_MAX];
     size_t length;
     bool good = true;
 
-    samples = samples_begin(node);
     if (dir == NULL) {
         textfile_unreadable(node, textfile, directory);
-        samples_add(samples, 0, 1, "node_textfile_scrape_error");
-        samples_end(samples);
-        return;
+        return false;
     }
     while ((entry = readdir(dir)) != NULL) {
         length = strlen(entry->d_name);
@@ -146,10 +152,17 @@ static void textfile_tick(struct udmon_node *node, void *state)
         }
     }
     closedir(dir);
-    if (good) {
-        textfile_all_good(textfile);
-    }
-    samples_add(samples, 0, !good, "node_textfile_scrape_error");
+    return good;
+}
+
+static void textfile_tick(struct udmon_node *node, void *state)
+{
+    struct samples *samples = samples_begin(node);
+    struct textfile *textfile = state;
+
+    samples_add(samples, 0, !textfile_read_all(node, textfile, samples),
+                "node_textfile_scrape_error");
+    textfile_forget(textfile);
     samples_end(samples);
 }
 
