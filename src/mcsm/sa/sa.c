@@ -228,11 +228,6 @@ void mcsm_sa_state(struct mcsm_sa *sa, uint8_t state)
               sa->stats.groups, sa->stats.members, sa->stats.services, sa->stats.subscriptions);
 }
 
-bool mcsm_sa_is_gone(const struct mcsm_sa *sa, uint64_t owner, uint64_t gone)
-{
-    return gone != 0 ? owner == gone : mcsm_fabric_find_port(sa->sm->fabric, owner) == NULL;
-}
-
 static void drop(struct mcsm_sa *sa, uint64_t gone)
 {
     for (int i = 0; i < PARTS; i++) {
