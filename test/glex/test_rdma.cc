@@ -3,11 +3,13 @@
 #include "nic.h"
 #include "process.h"
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <memory>
 
 /* Both kinds of target memory: mapped by the initiator, and private to its owner. */
@@ -367,6 +369,121 @@ TEST_F(rdma_, between_processes)
     }
     EXPECT_TRUE(a.errors().empty());
     EXPECT_EQ(0, owner.wait());
+}
+
+/* ---- memory that both processes map ---------------------------------------------------------- */
+
+/* A file of shared memory */
+static char *map_shared(const char *name, size_t size, bool is_private = false)
+{
+    int fd = shm_open(name, O_RDWR | O_CREAT, 0600);
+    void *addr = MAP_FAILED;
+
+    if (fd >= 0 && ftruncate(fd, static_cast<off_t>(size)) == 0) {
+        addr = mmap(nullptr, size, PROT_READ | PROT_WRITE, is_private ? MAP_PRIVATE : MAP_SHARED,
+                    fd, 0);
+    }
+    close(fd);
+    return addr == MAP_FAILED ? nullptr : static_cast<char *>(addr);
+}
+
+static const size_t SHARED_SIZE = 1 << 20;
+static const size_t SHARED_BEGIN = 12345; /* of the registration */
+static const size_t SHARED_LEN = 100000;
+
+CHILD(rdma_shares)
+{
+    auto name = receive_down<std::array<char, 64>>();
+    char *memory = map_shared(name.data(), SHARED_SIZE, receive_down<bool>());
+    Device dev;
+    Ep ep(dev);
+    glex_mem_handle_t mh = ep.reg(memory + SHARED_BEGIN, SHARED_LEN);
+
+    memset(memory, 5, SHARED_SIZE);
+    send_up(ep.target(mh));
+    receive_down<char>(); /* until the peer has put */
+    send_up(memory[SHARED_BEGIN + 70]);
+    EXPECT_OK(glex_deregister_mem(ep, mh));
+    send_up('d');
+    receive_down<char>();
+    return testing::Test::HasFailure();
+}
+
+enum sharing { BOTH_MAP, OWNER_MAPS_PRIVATELY, ONLY_OWNER_MAPS };
+
+class rdma_shared : public testing::TestWithParam<sharing>
+{
+};
+
+/* After some copies by the kernel, memory that both processes map from one file has a pointer. */
+TEST_P(rdma_shared, becomes_mapped_after_some_copies)
+{
+    std::array<char, 64> name{};
+    snprintf(name.data(), name.size(), "/glex-test-%d", getpid());
+    Device dev;
+    Ep a(dev);
+    char *mine = GetParam() == ONLY_OWNER_MAPS ? nullptr : map_shared(name.data(), SHARED_SIZE);
+    Process owner("rdma_shares");
+    owner.send(name);
+    owner.send(GetParam() == OWNER_MAPS_PRIVATELY);
+    Target to = owner.receive<Target>();
+    shm_unlink(name.data());
+    char local[8] = {};
+    glex_rdma_req_t get = rdma(GLEX_RDMA_TYPE_GET, to, {}, 8, 1000);
+    glex_rdma_req_t put = rdma(GLEX_RDMA_TYPE_PUT, to, {}, 1, 70);
+    void *ptr = nullptr;
+
+    ASSERT_OK(glex_ext_rdma_now(a, &get, local));
+    EXPECT_EQ(5, local[7]);
+    EXPECT_EQ(GLEX_NOT_IMPLEMENTED, glex_ext_peer_ptr(a, {.v = to.addr}, {.v = to.mh}, TEST_KEY, 0,
+                                                      SHARED_LEN, &ptr, nullptr));
+    for (int i = 0; i < 1000; i++) {
+        ASSERT_OK(glex_ext_rdma_now(a, &get, local));
+    }
+    EXPECT_EQ(
+        GetParam() == BOTH_MAP ? GLEX_SUCCESS : GLEX_NOT_IMPLEMENTED,
+        glex_ext_peer_ptr(a, {.v = to.addr}, {.v = to.mh}, TEST_KEY, 0, SHARED_LEN, &ptr, nullptr));
+    if (GetParam() == BOTH_MAP) { /* the program's own mapping is not needed */
+        EXPECT_NE(mine + SHARED_BEGIN, ptr);
+        munmap(mine, SHARED_SIZE);
+        EXPECT_EQ(5, static_cast<char *>(ptr)[SHARED_LEN - 1]);
+    }
+    ASSERT_OK(glex_ext_rdma_now(a, &get, local));
+    EXPECT_EQ(5, local[7]);
+    local[0] = 7;
+    ASSERT_OK(glex_ext_rdma_now(a, &put, local));
+    owner.send('p');
+    EXPECT_EQ(7, owner.receive<char>());
+    EXPECT_EQ('d', owner.receive<char>());
+    EXPECT_EQ(GLEX_ACCESS_ERR, glex_ext_rdma_now(a, &put, local)) << "deregistered";
+    owner.send('e');
+    EXPECT_EQ(0, owner.wait());
+}
+
+INSTANTIATE_TEST_SUITE_P(memory, rdma_shared,
+                         testing::Values(BOTH_MAP, OWNER_MAPS_PRIVATELY, ONLY_OWNER_MAPS));
+
+/* Each alignment of both sides: some processors, and the kernel, copy some of them in another way. */
+TEST_P(rdma_kind, long_copies_of_each_alignment)
+{
+    const uint32_t len = 70001;
+
+    for (uint32_t off : {0u, 1u, 16u, 31u, 32u, 33u, 63u, 4095u}) {
+        for (uint32_t local_off : {0u, 1u, 16u, 47u, 64u, 100u}) {
+            Target to = b.target(rmh);
+            glex_rdma_req_t put = rdma(GLEX_RDMA_TYPE_PUT, to, lmh, len, off, local_off);
+            glex_rdma_req_t get = rdma(GLEX_RDMA_TYPE_GET, to, lmh, len, off, SIZE / 2 + local_off);
+            memset(remote, 0, SIZE);
+            memset(local.get() + SIZE / 2, 0, SIZE / 2);
+            ASSERT_OK(glex_rdma(a, &put, nullptr));
+            ASSERT_EQ(0, memcmp(remote + off, local.get() + local_off, len));
+            ASSERT_EQ(0, remote[off + len]);
+            ASSERT_OK(glex_rdma(a, &get, nullptr));
+            ASSERT_EQ(0, memcmp(remote + off, local.get() + SIZE / 2 + local_off, len));
+            ASSERT_EQ(0, local[SIZE / 2 + local_off + len]);
+        }
+    }
+    EXPECT_TRUE(a.errors().empty());
 }
 
 /* Placement before the event, seen by a process that polls: many rounds. */

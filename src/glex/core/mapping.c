@@ -12,25 +12,37 @@
 static struct glex_lock mapping_lock = GLEX_LOCK_INITIAL;
 static struct glex_mappings mapping_all = LIST_HEAD_INITIALIZER(mapping_all);
 
-struct glex_mapping *glex_mapping_new(int fd, uint64_t file_off, uint64_t size)
+struct glex_mapping *glex_mapping_adopt(void *base, uint64_t file_off, uint64_t size)
 {
     struct glex_mapping *map = calloc(1, sizeof(*map));
 
     if (map == NULL) {
         return NULL;
     }
-    map->base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)file_off);
-    if (map->base == MAP_FAILED) {
-        free(map);
-        return NULL;
-    }
-    (void)madvise(map->base, size, MADV_DONTFORK);
+    (void)madvise(base, size, MADV_DONTFORK);
+    map->base = base;
     map->file_off = file_off;
     map->size = size;
     map->count = GLEX_MAPPING_USER;
     glex_lock_take(&mapping_lock);
     LIST_INSERT_HEAD(&mapping_all, map, all);
     glex_lock_give(&mapping_lock);
+    return map;
+}
+
+struct glex_mapping *glex_mapping_new(int fd, uint64_t file_off, uint64_t size)
+{
+    void *base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)file_off);
+    struct glex_mapping *map;
+
+    if (base == MAP_FAILED) {
+        return NULL;
+    }
+    map = glex_mapping_adopt(base, file_off, size);
+    if (map == NULL) {
+        munmap(base, size);
+        errno = ENOMEM;
+    }
     return map;
 }
 

@@ -18,7 +18,7 @@ struct glex_mapping {
     LIST_ENTRY(glex_mapping) of_peer; /* in a peer's list, if `listed` */
     bool listed;
     char *base;
-    uint64_t file_off; /* in the peer's segment */
+    uint64_t file_off; /* in the peer's segment, or in a file of the program: core/alias.h */
     uint64_t size;
     uint64_t count; /* users, and above 32 bits the pins among them */
 };
@@ -31,6 +31,10 @@ LIST_HEAD(glex_mappings, glex_mapping);
 
 /** Map a part of a file, for one user. @return NULL and errno: no memory, or no mapping left. */
 struct glex_mapping *glex_mapping_new(int fd, uint64_t file_off, uint64_t size);
+
+/** Take over shared memory that the caller has mapped, for one user. The last user unmaps it.
+ *  @return NULL: no memory, and the caller keeps the memory. */
+struct glex_mapping *glex_mapping_adopt(void *base, uint64_t file_off, uint64_t size);
 
 /** Enter a mapping in a peer's list. */
 void glex_mapping_list(struct glex_mappings *list, struct glex_mapping *map);

@@ -21,7 +21,8 @@ struct glex_rmem {
     uint64_t len;
     char *ptr;         /* here, or NULL: not mapped here */
     uint64_t addr;     /* there */
-    uint64_t file_off; /* in the peer's segment; 0: private memory, not to be mapped */
+    uint64_t file_off; /* in the peer's segment; 0: private memory */
+    uint32_t copies;   /* that the kernel has made */
     struct glex_mapping *map;
 };
 

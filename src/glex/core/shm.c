@@ -1,4 +1,6 @@
 #include "core/shm.h"
+#include "core/alias.h"
+#include "base/copy.h"
 #include "base/env.h"
 #include "base/fabric.h"
 #include "base/log.h"
@@ -549,6 +551,47 @@ int glex_shm_rmem_find(struct glex_endpoint *ep, struct glex_peer *peer, uint64_
     return status;
 }
 
+/* Copies by the kernel before this process looks whether it shares the memory with the peer. The
+ * look takes about as long as these copies. Most registrations are used less often. */
+#define SHM_COPIES_BEFORE_ALIAS 128u
+
+/* Looks whether this process maps the memory of a private registration, too. */
+static void GLEX_NOINLINE shm_try_alias(struct glex_endpoint *ep, struct glex_peer *peer,
+                                        struct glex_rmem *rmem)
+{
+    struct glex_mapping *map;
+    char unused;
+
+    if (!(ep->dev->caps.caps & GLEX_EXT_CAP_MAP)) {
+        return;
+    }
+    map = glex_alias_new(peer->pid, peer->cookie_addr, rmem->addr, rmem->len);
+    /* The list of mappings was the peer's only if the process is still the peer, and described the
+     * registration only if the registration is still valid. acquire: the check comes last. */
+    if (map == NULL ||
+        glex_cma_copy(ep, peer, rmem->addr, &unused, 1, GLEX_RDMA_TYPE_GET) != GLEX_REQ_DONE ||
+        __atomic_load_n(rmem->word, __ATOMIC_ACQUIRE) != rmem->state) {
+        glex_mapping_put(map);
+        return;
+    }
+    rmem->map = map;
+    rmem->ptr = map->base + rmem->addr % glex_page_size();
+    peer->num_maps++;
+}
+
+/* Have the kernel copy between this process and private memory of a peer. */
+static int shm_copy_private(struct glex_endpoint *ep, struct glex_peer *peer,
+                            struct glex_rmem *rmem, uint64_t offset, void *local, uint64_t len,
+                            enum glex_rdma_type type)
+{
+    int status = glex_cma_copy(ep, peer, rmem->addr + offset, local, len, type);
+
+    if (status == GLEX_REQ_DONE && ++rmem->copies == SHM_COPIES_BEFORE_ALIAS) {
+        shm_try_alias(ep, peer, rmem);
+    }
+    return status;
+}
+
 /* ---- RDMA ------------------------------------------------------------------------------------ */
 
 int glex_shm_imm_put(struct glex_endpoint *ep, struct glex_peer *peer,
@@ -574,8 +617,8 @@ int glex_shm_imm_put(struct glex_endpoint *ep, struct glex_peer *peer,
     if (glex_likely(rmem->ptr != NULL)) {
         glex_copy_small(rmem->ptr + req->rmt_offset, req->data, req->len);
     } else if (req->len != 0) {
-        status = glex_cma_copy(ep, peer, rmem->addr + req->rmt_offset, req->data, req->len,
-                               GLEX_RDMA_TYPE_PUT);
+        status = shm_copy_private(ep, peer, rmem, req->rmt_offset, req->data, req->len,
+                                  GLEX_RDMA_TYPE_PUT);
         if (status != GLEX_REQ_DONE) {
             return status;
         }
@@ -592,7 +635,7 @@ int glex_shm_post_event(struct glex_endpoint *ep, struct glex_peer *peer,
     return glex_shm_event(ep, peer, &req->rmt_evt, req->flag, NULL, 0, 0);
 }
 
-static int shm_copy(struct glex_endpoint *ep, struct glex_peer *peer, const struct glex_rmem *rmem,
+static int shm_copy(struct glex_endpoint *ep, struct glex_peer *peer, struct glex_rmem *rmem,
                     const glex_rdma_req_t *req, char *local)
 {
     char *remote;
@@ -601,14 +644,13 @@ static int shm_copy(struct glex_endpoint *ep, struct glex_peer *peer, const stru
         return GLEX_REQ_DONE;
     }
     if (rmem->ptr == NULL) {
-        return glex_cma_copy(ep, peer, rmem->addr + req->rmt_offset, local, req->len, req->type);
+        return shm_copy_private(ep, peer, rmem, req->rmt_offset, local, req->len, req->type);
     }
     remote = rmem->ptr + req->rmt_offset;
-    /* An endpoint may put to itself, and the ranges may overlap. */
     if (req->type == GLEX_RDMA_TYPE_PUT) {
-        memmove(remote, local, req->len);
+        glex_copy_move(remote, local, req->len);
     } else {
-        memmove(local, remote, req->len);
+        glex_copy_move(local, remote, req->len);
     }
     return GLEX_REQ_DONE;
 }

@@ -1,4 +1,5 @@
 #include "base/glex_copy.h"
+#include "common/slow_move.h"
 
 #include <stdint.h>
 
@@ -17,12 +18,14 @@ size_t uct_glex_copy_string_min = SIZE_MAX;
  * loads and stores above. From Zen 5 (family 1Ah) on, `rep movsb` is faster above, too, because it
  * does not read the lines that it writes. Copying 1 MB from and to another processor's cache takes
  * 20 us instead of 25 us, and no alignment is slower. On older processors `rep movsb` is slower,
- * and very slow with some alignments. For Intel's processors glibc chooses well.
+ * and very slow with some alignments: common/slow_move.h. For Intel's processors glibc chooses well.
  */
 #define UCT_GLEX_COPY_FAMILY     0x1a
 #define UCT_GLEX_COPY_STRING_MIN ((size_t)768 << 10)
 
 #define UCT_GLEX_CPUID_7_EBX_ERMS UCS_BIT(9) /* enhanced rep movsb */
+
+static int uct_glex_copy_avoids_string;
 
 /* The family of the processor. UCS knows models only up to Zen 3. */
 static unsigned uct_glex_copy_family(void)
@@ -44,6 +47,9 @@ UCS_STATIC_INIT
         (uct_glex_copy_family() >= UCT_GLEX_COPY_FAMILY) &&
         __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) && (ebx & UCT_GLEX_CPUID_7_EBX_ERMS)) {
         uct_glex_copy_string_min = UCT_GLEX_COPY_STRING_MIN;
+    } else if (slow_move_is_here()) {
+        uct_glex_copy_avoids_string = 1;
+        uct_glex_copy_string_min = SLOW_MOVE_MIN;
     }
 }
 
@@ -52,6 +58,14 @@ void uct_glex_copy_long(void *dst, const void *src, size_t length)
     if ((uintptr_t)dst - (uintptr_t)src < length) {
         memmove(dst, src, length); /* `dst` begins within the source: memmove() copies from the
                                     * end */
+        return;
+    }
+    if (uct_glex_copy_avoids_string) {
+        if (slow_move_is_slow(dst, src)) {
+            slow_move_in_pieces(dst, src, length);
+        } else {
+            memmove(dst, src, length);
+        }
         return;
     }
     asm volatile("rep movsb" : "+D"(dst), "+S"(src), "+c"(length) : : "memory");

@@ -9,11 +9,12 @@
 #include <stdint.h>
 #include <string.h>
 
-/* From this length on, copies use the processor's string move; SIZE_MAX: never */
+/* From this length on, copies choose by the processor: uct_glex_copy_long(); SIZE_MAX: never */
 extern size_t uct_glex_copy_string_min;
 
-/** memmove() for long copies, by `rep movsb` if the processor has a fast `rep movsb`. The memory
- *  may overlap, because a peer may be the own process. */
+/** memmove() for long copies: by `rep movsb` if the processor has a fast `rep movsb`, and without
+ *  `rep movsb` if the processor is slow with the alignment. The memory may overlap, because a peer
+ *  may be the own process. */
 void uct_glex_copy_long(void *dst, const void *src, size_t length);
 
 static UCS_F_ALWAYS_INLINE void uct_glex_copy(void *dst, const void *src, size_t length)
