@@ -108,11 +108,29 @@ def ucp_tests(tests):
                                                                        500 if quick else 2000))
 
 
-def mpi_program(library, program, factor, ranks, size, count):
+def mpi_program(library, program, factor, ranks, size, count, *more, messages=True):
     def run(runner, column, quick):
         n = max(3, count // 5) if quick else count
-        return runner.mpi(column, library, ranks, program, size, n) * factor
+        return runner.mpi(column, library, ranks, program, size, n, *more,
+                          messages=messages) * factor
     return run
+
+
+WINDOW_KINDS = ('allocate', 'create')
+WINDOW_SIZES = (8, KB, 64 * KB)
+
+
+def mpi_windows(tests, library, name):
+    """Put and get, each with a flush, to windows. They send few messages, so no channel is checked."""
+    for kind in WINDOW_KINDS:
+        for op in ('put', 'get'):
+            for size in WINDOW_SIZES:
+                count = 10000 if size < 64 * KB else 1000
+                tests['%s.win.%s.%s.%d' % (library, kind, op, size)] = Test(
+                    '%s %s %s, window by %s' % (name, op, size_name(size), kind), True, 'ns',
+                    ['er', 'posix,cma'],
+                    mpi_program(library, 'mpi_window', 1e-6, 2, size, count, op, kind,
+                                messages=False))
 
 
 def mpi_tests(tests):
@@ -124,6 +142,7 @@ def mpi_tests(tests):
                                         mpi_program(library, 'mpi_rate', 1e6, 2, 8, 200000))
         tests[library + '.bw'] = Test(name + ' 1 MB bandwidth', False, 'MB/s', columns,
                                       mpi_program(library, 'mpi_bw', 1e6, 2, MB, 128))
+        mpi_windows(tests, library, name)
         # MPICH's ranks spin while they wait: beyond 32 on two processors that is all they do
         for ranks in (32, 64) if library == 'openmpi' else (32,):
             for size in (8, 4096):
@@ -197,6 +216,8 @@ def all_rows(tests):
                  pair(library + '.rate', 'er', ['posix,cma'], '>=', 1.3, tests),
                  pair(library + '.bw', 'er', ['posix,cma'], '>=', 1.0, tests),
                  pair(library + '.lat', 'sr', ['posix,cma'], None, None, tests)]
+        rows += [pair(test, 'er', ['posix,cma'], '<=', 1.0, tests) for test in tests
+                 if test.startswith(library + '.win.')]
     rows += [pair('wakeup', 'er', ['posix'], '<=', 1.0, tests),
              pair('wakeup', 'sr', ['posix'], None, None, tests)]
     rows += [pair(test, 'er', ['posix'], '<=', 1.0, tests) for test in tests if '.a2a.' in test]

@@ -265,9 +265,10 @@ class Runner:
             bind = []
         return launcher + bind + ['-n', str(ranks)]
 
-    def mpi(self, column_name, library, ranks, program, *arguments, limit=120):
+    def mpi(self, column_name, library, ranks, program, *arguments, limit=120, messages=True):
         """The median that one of the MPI programs of test/mpi prints, in its own unit."""
-        text = self.mpi_text(column_name, library, ranks, program, *arguments, limit=limit)
+        text = self.mpi_text(column_name, library, ranks, program, *arguments, limit=limit,
+                             messages=messages)
         found = re.search(r' median ([0-9.]+) ', text)
         if not found:
             raise Failure('%s prints no figures: %s' % (program, text.strip()))
