@@ -156,11 +156,10 @@ static unsigned number(const char *text)
 
 int main(int argc, char **argv)
 {
-    static const struct option options[] = {{"no-peer-errors", no_argument, NULL, 'n'},
-                                            {"fork", no_argument, NULL, 'f'},
-                                            {"on-term", required_argument, NULL, 't'},
-                                            {"setuid", required_argument, NULL, 'u'},
-                                            {NULL, 0, NULL, 0}};
+    static const struct option options[] = {
+        {"no-peer-errors", no_argument, NULL, 'n'},     {"fork", no_argument, NULL, 'f'},
+        {"on-term", required_argument, NULL, 't'},      {"setuid", required_argument, NULL, 'u'},
+        {"wire-version", required_argument, NULL, 'w'}, {NULL, 0, NULL, 0}};
     int option;
 
     while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
@@ -176,6 +175,9 @@ int main(int argc, char **argv)
             break;
         case 'u':
             later_uid = number(optarg);
+            break;
+        case 'w':
+            rank_wire_version = (uint16_t)number(optarg);
             break;
         default:
             return 2;
@@ -195,7 +197,6 @@ int main(int argc, char **argv)
         return run_rank(argv[1], number(argv[2]), number(argv[3]));
     }
     fail("usage: exchange make BOARD RANKS | exchange finish BOARD | "
-         "exchange [--no-peer-errors] [--fork] [--on-term=exit|close] [--setuid=UID] run BOARD "
-         "INDEX "
-         "MEGABYTES");
+         "exchange [--no-peer-errors] [--fork] [--on-term=exit|close] [--setuid=UID] "
+         "[--wire-version=N] run BOARD INDEX MEGABYTES");
 }

@@ -108,7 +108,7 @@ messages_in_namespaces()
 {
     local name
     if ! "${namespace[@]}" true 2>/dev/null; then
-        for name in shm no_shm fabric host; do
+        for name in shm no_shm fabric host one_net networks nic_id; do
             message_skip "$name" "a mount namespace"
         done
         return 0
@@ -119,8 +119,52 @@ messages_in_namespaces()
     apart_message fabric in_shm size=64m
     if "${namespace[@]}" bash -c "${other_host[0]}" "$work/host" true 2>/dev/null; then
         apart_message host "${namespace[@]}" bash -c "${other_host[0]}" "$work/host"
+        messages_of_networks
     else
-        message_skip host "mount --bind over the boot id"
+        for name in host one_net networks nic_id; do
+            message_skip "$name" "mount --bind over the boot id"
+        done
+    fi
+}
+
+# hosts_message NAME COMMAND -- COMMAND: two processes that take each other for processes of another
+# host. Each command is env with the variables of one process.
+hosts_message()
+{
+    local name=$1 index=0 word
+    local -a command=()
+    shift
+    board 2
+    for word in "$@" --; do
+        if [ "$word" != -- ]; then
+            command+=("$word")
+            continue
+        fi
+        start "$index" "${namespace[@]}" bash -c "${other_host[0]}" "$work/host$index" \
+            env "GLEX_NET_KEY=$(printf %064d 39)" "${command[@]}"
+        index=$((index + 1))
+        command=()
+    done
+    await
+    message "$name"
+}
+
+messages_of_networks()
+{
+    local name
+    if [ ! -e "$build/src/glex/.libs/glex-net.so" ]; then
+        for name in one_net networks nic_id; do
+            message_skip "$name" "no network engine: configure found no libfabric"
+        done
+        return 0
+    fi
+    hosts_message one_net GLEX_NET=tcp/lo -- GLEX_NET_PORT=20000
+    hosts_message networks GLEX_NET=tcp/lo -- GLEX_NET=tcp/lo GLEX_NET_PORT=21000
+    # Each host has a loopback of its own, so the two need another interface with one address
+    if ip -o -4 addr show up 2>/dev/null | grep -qv ' lo '; then
+        hosts_message nic_id GLEX_NET=tcp -- GLEX_NET=tcp
+    else
+        message_skip nic_id "no interface beside the loopback"
     fi
 }
 
@@ -142,6 +186,20 @@ messages_of_processes()
     else
         message_skip namespace "a pid namespace"
     fi
+}
+
+# A process whose address has another version of the wire protocol, as of another openglex
+message_of_version()
+{
+    export GLEX_NIC_ID=7654321
+    board 2
+    exchange_options=(--wire-version=1)
+    start 0
+    exchange_options=()
+    start 1
+    await
+    unset GLEX_NIC_ID
+    message version
 }
 
 # What only root can make
@@ -199,6 +257,7 @@ case_messages()
     apart_message files "$programs/confine" nofile 10
     UCX_GLEX_EP_MPQ_CAPACITY=65536 UCX_GLEX_EP_EQ_CAPACITY=65536 \
         apart_message memory "$programs/confine" as 24000000
+    message_of_version
     messages_of_users
     messages_of_variables
     while IFS=$'\t' read -r name text; do

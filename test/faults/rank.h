@@ -70,6 +70,10 @@ struct rank {
     uint64_t steps;
 };
 
+/** The version of the wire protocol that the own address names; 0: the true one. For a test of the
+ *  message about another version. Set before rank_open(). */
+extern uint16_t rank_wire_version;
+
 /** Open, publish the address. Ends the process on failure. */
 void rank_open(struct rank *rank, struct board *board, unsigned index, uint32_t gen,
                bool handles_errors);

@@ -193,8 +193,8 @@ static const char *uct_glex_query_no_link(const uct_glex_iface_t *iface,
         return "of another host, because the two have different networks: set GLEX_NET, "
                "GLEX_NET_PORT and the key alike in all processes";
     }
-    return "of another host, because both hosts have the same NIC id: set GLEX_NIC_ID, or give the "
-           "hosts different addresses";
+    return "of another host, because both hosts have the same NIC id, which comes from the "
+           "address: name an interface with different addresses (GLEX_NET=tcp/INTERFACE)";
 }
 
 /* Why the peer is not reachable, or NULL */
