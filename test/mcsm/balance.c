@@ -239,7 +239,7 @@ static enum mcsm_engine engine_of(const char *name)
     while (engine < MCSM_ENGINE_AUTO && strcmp(mcsm_engine_name(engine), name) != 0) {
         engine++;
     }
-    return engine == MCSM_ENGINE_AUTO ? MCSM_ENGINE_LASH : engine;
+    return engine;
 }
 
 int main(int argc, char **argv)

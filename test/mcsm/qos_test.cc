@@ -13,7 +13,7 @@ extern "C" {
 
 enum { SERVICE = 3, PKEY = 1 << 13, CLASS = 1 << 14, LEVEL = 1 << 15 }; /* masks of PathRecord */
 
-/* A ring of five switches, nodes 0 to 4, with a host each, nodes 5 to 9. LASH needs two lanes. */
+/* A ring of five switches, nodes 0 to 4, with a host each, nodes 5 to 9. It needs two lanes. */
 class Qos : public testing::Test
 {
   protected:
@@ -162,7 +162,7 @@ TEST_F(Qos, LevelThatContradicts)
 TEST_F(Qos, RulesLeaveNoCircle)
 {
     start("");
-    EXPECT_EQ(MCSM_ENGINE_LASH, manager->sm->stats.engine);
+    EXPECT_EQ(MCSM_ENGINE_TORUS, manager->sm->stats.engine);
     EXPECT_EQ(2, mcsm_sm_lanes(manager->sm));
     EXPECT_EQ(0, manager->sm->stats.credit_loop);
     for (const std::string &levels :
@@ -188,7 +188,7 @@ TEST_F(Qos, GroupsHaveTheirOwnLane)
     start("[multicast]\nsl = 2\n");
     EXPECT_EQ(2, manager->sm->graph->lanes);
     EXPECT_EQ(3, mcsm_sm_lanes(manager->sm));
-    EXPECT_EQ(MCSM_ENGINE_LASH, manager->sm->stats.engine);
+    EXPECT_EQ(MCSM_ENGINE_TORUS, manager->sm->stats.engine);
 }
 
 static const std::string tables = "[port]\nvls = 4\nsl2vl = 0 1 2 3 4 5 6 7 0 1 2 3 0 1 2 15\n"
@@ -290,6 +290,38 @@ TEST_F(Qos, LanesOfTheEngineAreReadBack)
     light_sweeps();
     EXPECT_EQ(1, warnings());
     EXPECT_EQ(0x01, model.nodes[2].ports[2].sl2vl[3][0]);
+}
+
+/* The link that closes the ring has lane 1 for the pairs that cross it. SL2VL selects it at both ends
+ * of all links of the ring; the ports of hosts have lane 0. Level 2 belongs to no pair. */
+TEST_F(Qos, RingHasTwoLanes)
+{
+    start("");
+    EXPECT_EQ(MCSM_ENGINE_TORUS, manager->sm->stats.engine);
+    ASSERT_EQ(2, manager->sm->graph->lanes);
+    int crossing = 0;
+    for (int from = 5; from < 10; from++) {
+        for (int to = 5; to < 10; to++) {
+            crossing += level(from, to) == 1;
+            EXPECT_EQ(level(from, to), level(to, from));
+        }
+    }
+    EXPECT_EQ(6, crossing) << "both directions of three pairs";
+    EXPECT_EQ(0x01, model.nodes[1].ports[2].sl2vl[1][0]);
+    EXPECT_EQ(0x01, model.nodes[1].ports[3].sl2vl[1][0]);
+    EXPECT_EQ(0x00, model.nodes[1].ports[1].sl2vl[2][0]) << "to the host";
+    EXPECT_EQ(0x00, model.nodes[6].ports[1].sl2vl[0][0]) << "of the host";
+    EXPECT_EQ(0xff, model.nodes[1].ports[2].sl2vl[1][1]);
+    start("[multicast]\nsl = 7\n");
+    EXPECT_EQ(0xf7, model.nodes[1].ports[2].sl2vl[1][3]) << "the lane of groups";
+    /* A broken ring is a line, which needs no second lane. */
+    start("");
+    model_unlink(&model, 0, 2);
+    mcsm_sm_sweep(manager->sm);
+    model_run(manager, 10000);
+    EXPECT_EQ(0, manager->sm->stats.credit_loop);
+    EXPECT_EQ(1, manager->sm->graph->lanes);
+    EXPECT_EQ(0, level(5, 9));
 }
 
 /* Nothing is written or read where neither the file nor the engine needs a table. */

@@ -115,6 +115,40 @@ static int digit(char c)
     return c <= '9' ? c - '0' : c - 'a' + 10;
 }
 
+/* How levels select lanes at the ports of the switches. */
+static int connect_rings(struct check_model *model)
+{
+    struct mcsm_graph *graph = model->graph;
+
+    if (model->rings_count == 0) {
+        return 0;
+    }
+    graph->ring = calloc(graph->links + 1, 1);
+    if (graph->ring == NULL) {
+        return -1;
+    }
+    for (size_t i = 0; i < model->rings_count; i++) {
+        const struct check_node *node = check_find(model, model->rings[i].guid);
+
+        for (int p = 0; node != NULL && node->sw && p <= node->nports; p++) {
+            if (model->rings[i].digits[p] == '\0') {
+                break;
+            }
+            graph->ring[graph->sw[node->index].first_link + p] = digit(model->rings[i].digits[p]);
+        }
+    }
+    graph->lanes = 2;
+    return 0;
+}
+
+/* The highest lane of a level of packets from a switch. */
+static int highest_lane(const struct mcsm_graph *graph, int sw, int level)
+{
+    int link = graph->sw[sw].first_link, lane = mcsm_vl(graph, link, level);
+
+    return graph->ring != NULL && graph->ring[link] != 0 && lane < 2 ? 1 : lane;
+}
+
 /* Pairs over a border use lane 0. */
 static int connect_lanes(struct check_model *model)
 {
@@ -142,8 +176,9 @@ static int connect_lanes(struct check_model *model)
                 break;
             }
             graph->lane[node->index * n + to] = digit(*c);
-            if (digit(*c) >= graph->lanes) {
-                graph->lanes = digit(*c) + 1;
+            int lane = highest_lane(graph, node->index, digit(*c));
+            if (lane >= graph->lanes) {
+                graph->lanes = lane + 1;
             }
         }
     }
@@ -158,7 +193,7 @@ int check_connect(struct check_model *model)
     for (size_t i = 0; i < model->link_count; i++) {
         connect_link(model, &model->links[i]);
     }
-    if (connect_borders(model) < 0 || connect_lanes(model) < 0) {
+    if (connect_borders(model) < 0 || connect_rings(model) < 0 || connect_lanes(model) < 0) {
         return -1;
     }
     for (int i = 0; i < model->switch_count; i++) {
@@ -196,6 +231,10 @@ void check_free(struct check_model *model)
         free(model->lanes[i].digits);
     }
     free(model->lanes);
+    for (size_t i = 0; i < model->rings_count; i++) {
+        free(model->rings[i].digits);
+    }
+    free(model->rings);
     free(model->lid_owner);
     free(model->lid_port);
     memset(model, 0, sizeof(*model));

@@ -40,7 +40,8 @@ struct check_mft {
     uint64_t ports[4];
 };
 
-/* The lanes of one switch to the others of its cluster, in the order of GUIDs. */
+/* The levels of one switch to the others of its cluster, in the order of GUIDs, or how levels select
+ * lanes at its ports (route/graph.h). */
 struct check_lanes {
     uint64_t guid;
     char *digits;
@@ -65,8 +66,8 @@ struct check_model {
     size_t border_count;
     struct check_mft *mfts;
     size_t mft_count;
-    struct check_lanes *lanes; /* rows as they were read */
-    size_t lanes_count;
+    struct check_lanes *lanes, *rings; /* rows as they were read */
+    size_t lanes_count, rings_count;
     uint8_t multicast_sl; /* 0: groups share lane 0 */
     uint64_t *lid_owner;  /* by LID: the node */
     uint8_t *lid_port;

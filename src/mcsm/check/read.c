@@ -248,20 +248,33 @@ static int read_multicast_sl(struct reader *reader, const char *text)
     return 0;
 }
 
-static int read_lanes(struct reader *reader, const char *text)
+static int read_row(struct reader *reader, const char *text, struct check_lanes *row)
 {
-    struct check_model *model = reader->model;
-    struct check_lanes *row = append((void **)&model->lanes, &model->lanes_count, sizeof(*row));
-
     if (row == NULL) {
         return bad(reader, "out of memory");
     }
     if (!guid_word(&text, &row->guid)) {
-        return bad(reader, "expected: lanes GUID DIGITS");
+        return bad(reader, "expected: lanes GUID DIGITS, or rings GUID DIGITS");
     }
     text += strspn(text, " ");
     row->digits = strndup(text, strspn(text, "0123456789abcdef"));
     return row->digits ? 0 : bad(reader, "out of memory");
+}
+
+static int read_lanes(struct reader *reader, const char *text)
+{
+    struct check_model *model = reader->model;
+
+    return read_row(reader, text,
+                    append((void **)&model->lanes, &model->lanes_count, sizeof(*model->lanes)));
+}
+
+static int read_rings(struct reader *reader, const char *text)
+{
+    struct check_model *model = reader->model;
+
+    return read_row(reader, text,
+                    append((void **)&model->rings, &model->rings_count, sizeof(*model->rings)));
 }
 
 static int read_line(struct reader *reader, const char *text)
@@ -272,7 +285,8 @@ static int read_line(struct reader *reader, const char *text)
     } kinds[] = {
         {"cluster", read_cluster}, {"node", read_node},     {"lid", read_lid},
         {"link", read_link},       {"border", read_border}, {"lft", read_lft},
-        {"mft", read_mft},         {"lanes", read_lanes},   {"multicast-sl", read_multicast_sl}};
+        {"mft", read_mft},         {"lanes", read_lanes},   {"multicast-sl", read_multicast_sl},
+        {"rings", read_rings}};
     char word[16];
 
     if (!mcsm_next_word(&text, " \n", word, sizeof(word))) {

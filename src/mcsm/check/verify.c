@@ -313,8 +313,10 @@ static void verify_borders(struct verifier *verifier)
 }
 
 /* The dependencies that the groups of all clusters add. */
-static void note_groups(const struct check_model *model, struct mcsm_deps *deps)
+static int note_groups(struct mcsm_deps *deps, const void *arg)
 {
+    const struct check_model *model = arg;
+
     for (size_t i = 0; i < model->mft_count; i++) {
         const struct check_node *node = check_find(model, model->mfts[i].guid);
 
@@ -322,30 +324,7 @@ static void note_groups(const struct check_model *model, struct mcsm_deps *deps)
             mcsm_deps_note_multicast(deps, node->index, model->mfts[i].ports);
         }
     }
-}
-
-/* Searches each lane separately. Groups have a separate lane, or share lane 0. */
-static int find_circle(const struct check_model *model, int *circle, int room)
-{
-    int found = 0;
-
-    for (int lane = 0; lane <= model->graph->lanes && found == 0; lane++) {
-        bool groups = lane == (model->multicast_sl == 0 ? 0 : model->graph->lanes);
-        struct mcsm_deps *deps = mcsm_deps_new(model->graph);
-
-        found = deps ? 0 : -1;
-        if (found == 0 && lane < model->graph->lanes) {
-            found = mcsm_deps_note_unicast(deps, lane);
-        }
-        if (found == 0 && groups) {
-            note_groups(model, deps);
-        }
-        if (found == 0) {
-            found = mcsm_deps_circle(deps, circle, room);
-        }
-        mcsm_deps_free(deps);
-    }
-    return found;
+    return 0;
 }
 
 /*
@@ -355,7 +334,9 @@ static int find_circle(const struct check_model *model, int *circle, int room)
 static int verify_credits(struct verifier *verifier)
 {
     const struct check_model *model = verifier->model;
-    int circle[CHECK_SHOWN], length = find_circle(model, circle, CHECK_SHOWN);
+    int circle[CHECK_SHOWN];
+    int length = mcsm_deps_search(model->graph, note_groups, model, model->multicast_sl > 0, circle,
+                                  CHECK_SHOWN);
 
     if (length < 0) {
         return -1;

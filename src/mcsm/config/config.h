@@ -29,8 +29,9 @@ enum {
     MCSM_MLID_MIN = 0xc000
 };
 
-/* LASH are the routes of MINHOP with lanes, TORUS are the routes of DOR with lanes. AUTO is UPDN in
- * a cluster with transit ports, else LASH. */
+/* LASH are the routes of MINHOP with lanes. TORUS are the routes of a recognised grid, or of DOR with
+ * lanes. AUTO is UPDN in a cluster with transit ports. Otherwise, AUTO is TORUS on a grid and LASH on
+ * other fabrics. */
 enum mcsm_engine {
     MCSM_ENGINE_MINHOP,
     MCSM_ENGINE_UPDN,

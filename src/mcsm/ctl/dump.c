@@ -140,7 +140,19 @@ static void dump_mft_of(const struct mcsm_node *node, unsigned mlids, FILE *out)
     }
 }
 
-/* The lanes of pairs of switches: a row for each switch, with a hexadecimal digit for each other
+/* How levels select lanes at the ports of each switch: a digit for each port from port 0 on. */
+static void dump_rings(const struct mcsm_graph *graph, FILE *out)
+{
+    for (int i = 0; i < graph->count && graph->ring != NULL; i++) {
+        fprintf(out, "rings 0x%016lx ", graph->sw[i].guid);
+        for (int p = 0; p <= graph->sw[i].nports; p++) {
+            fprintf(out, "%x", graph->ring[graph->sw[i].first_link + p]);
+        }
+        fputc('\n', out);
+    }
+}
+
+/* The levels of pairs of switches: a row for each switch, with a hexadecimal digit for each other
  * switch, in the order of GUIDs. */
 static void dump_lanes(const struct mcsm_sm *sm, FILE *out)
 {
@@ -157,6 +169,7 @@ static void dump_lanes(const struct mcsm_sm *sm, FILE *out)
         }
         fputc('\n', out);
     }
+    dump_rings(graph, out);
 }
 
 void mcsm_dump_fabric(const struct mcsm_sm *sm, FILE *out)

@@ -179,7 +179,24 @@ static void borders(const struct mcsm_sm *sm, const struct mcsm_health *health, 
     }
 }
 
-/* Writes a string for each switch. Its n-th digit is the lane of packets to the n-th switch. */
+/* Writes a string for each switch. Its n-th digit says how levels select lanes at port n. */
+static void rings(const struct mcsm_sm *sm, FILE *out)
+{
+    const struct mcsm_graph *graph = sm->graph;
+
+    if (graph == NULL || graph->ring == NULL || graph->count != sm->fabric->switch_count) {
+        return;
+    }
+    for (int i = 0; i < graph->count; i++) {
+        fprintf(out, "%s\n\"", i ? "," : "");
+        for (int p = 0; p <= graph->sw[i].nports; p++) {
+            fprintf(out, "%x", graph->ring[graph->sw[i].first_link + p]);
+        }
+        fputc('"', out);
+    }
+}
+
+/* Writes a string for each switch. Its n-th digit is the level of packets to the n-th switch. */
 static void lanes(const struct mcsm_sm *sm, FILE *out)
 {
     const struct mcsm_graph *graph = sm->graph;
@@ -218,6 +235,8 @@ static void data(const struct mcsm_sm *sm, const struct mcsm_health *health, FIL
     borders(sm, health, out);
     fputs("],\n\"lane\":[", out);
     lanes(sm, out);
+    fputs("],\n\"ring\":[", out);
+    rings(sm, out);
     fputs("]}", out);
 }
 

@@ -263,72 +263,135 @@ void mcsm_deps_undo(struct mcsm_deps *deps, size_t mark)
 
 struct notes {
     struct mcsm_deps *deps;
-    unsigned *stamp; /* of each switch: follow() met the switch with this LID last */
+    const struct mcsm_graph *graph;
+    const struct mcsm_graph *wide; /* NULL: the channels are the ports of `graph` */
+    int *peers;                    /* of `graph` */
+    unsigned *stamp; /* of each switch and level: follow() met the switch with this LID last */
     uint8_t *columns;
     int *target; /* of each LID: its switch, or -1 */
     int lane;
+    int levels; /* that a stamp tells apart */
 };
+
+/* Whether packets of the level, which leave their first switch by `out`, belong to the lanes of the
+ * search: one lane, or lanes 0 and 1. */
+static bool is_searched(const struct notes *notes, int out, int level)
+{
+    int lane = mcsm_vl(notes->graph, out, level);
+
+    return notes->wide ? lane <= 1 : lane == notes->lane;
+}
 
 /* Follows the packets of all sources to one LID. `column`: the LID's port in each switch. */
 static void follow(struct notes *notes, unsigned lid, const uint8_t *column)
 {
-    const struct mcsm_deps *deps = notes->deps;
-    const struct mcsm_graph *graph = deps->graph;
+    const struct mcsm_graph *graph = notes->graph;
 
     for (int source = 0; source < graph->count; source++) {
+        int level = mcsm_lane(graph, source, notes->target[lid]);
         int at = source, channel = -1;
-        bool seen = graph->sw[source].hosts == 0 ||
-                    mcsm_lane(graph, source, notes->target[lid]) != notes->lane;
+        bool seen = graph->sw[source].hosts == 0;
 
         while (!seen) {
             uint8_t port = column[at];
-            int out = graph->sw[at].first_link + port;
+            int out = graph->sw[at].first_link + port, next = out;
+            unsigned *stamp = &notes->stamp[at * notes->levels + level % notes->levels];
 
-            if (port == 0 || port > graph->sw[at].nports || deps->peers[out] < 0) {
+            if (port == 0 || port > graph->sw[at].nports || notes->peers[out] < 0 ||
+                (channel < 0 && !is_searched(notes, out, level))) {
                 break;
             }
-            if (channel >= 0) {
-                set_edge(notes->deps, channel, out, true);
+            if (notes->wide != NULL) {
+                next = mcsm_deps_wide_channel(notes->wide, at, port, mcsm_vl(graph, out, level));
             }
-            seen = notes->stamp[at] == lid;
-            notes->stamp[at] = lid;
-            channel = out;
-            at = deps->peers[out];
+            if (channel >= 0) {
+                set_edge(notes->deps, channel, next, true);
+            }
+            seen = *stamp == lid;
+            *stamp = lid;
+            channel = next;
+            at = notes->peers[out];
         }
     }
 }
 
-int mcsm_deps_note_unicast(struct mcsm_deps *deps, int lane)
+static int note_all(struct notes *notes)
 {
-    const struct mcsm_graph *graph = deps->graph;
-    struct notes notes = {.deps = deps, .lane = lane};
+    const struct mcsm_graph *graph = notes->graph;
     int status = -ENOMEM;
 
-    notes.stamp = calloc(graph->count + 1, sizeof(*notes.stamp));
-    notes.columns = malloc((size_t)MCSM_COLUMNS * graph->count + 1);
-    notes.target = malloc((graph->lid_top + 1) * sizeof(*notes.target));
-    if (notes.stamp && notes.columns && notes.target) {
+    notes->peers = mcsm_peers(graph);
+    notes->stamp = calloc((size_t)graph->count * notes->levels + 1, sizeof(*notes->stamp));
+    notes->columns = malloc((size_t)MCSM_COLUMNS * graph->count + 1);
+    notes->target = malloc((graph->lid_top + 1) * sizeof(*notes->target));
+    if (notes->peers && notes->stamp && notes->columns && notes->target) {
         status = 0;
-        memset(notes.target, -1, (graph->lid_top + 1) * sizeof(*notes.target));
+        memset(notes->target, -1, (graph->lid_top + 1) * sizeof(*notes->target));
         for (size_t i = 0; i < graph->target_count; i++) {
-            notes.target[graph->targets[i].lid] = graph->targets[i].sw;
+            notes->target[graph->targets[i].lid] = graph->targets[i].sw;
         }
     }
     for (unsigned first = 0; status == 0 && first <= graph->lid_top; first += MCSM_COLUMNS) {
         unsigned rest = graph->lid_top + 1 - first;
         unsigned count = rest < MCSM_COLUMNS ? rest : MCSM_COLUMNS;
 
-        mcsm_columns(graph, first, count, notes.columns);
+        mcsm_columns(graph, first, count, notes->columns);
         for (unsigned k = 0; k < count; k++) {
-            if (notes.target[first + k] >= 0) {
-                follow(&notes, first + k, notes.columns + (size_t)k * graph->count);
+            if (notes->target[first + k] >= 0) {
+                follow(notes, first + k, notes->columns + (size_t)k * graph->count);
             }
         }
     }
-    free(notes.stamp);
-    free(notes.columns);
-    free(notes.target);
+    free(notes->peers);
+    free(notes->stamp);
+    free(notes->columns);
+    free(notes->target);
     return status;
+}
+
+int mcsm_deps_note_unicast(struct mcsm_deps *deps, int lane)
+{
+    struct notes notes = {.deps = deps, .graph = deps->graph, .lane = lane, .levels = 1};
+
+    return note_all(&notes);
+}
+
+int mcsm_deps_note_rings(struct mcsm_deps *deps, const struct mcsm_graph *graph)
+{
+    struct notes notes = {
+        .deps = deps, .graph = graph, .wide = deps->graph, .levels = MCSM_RING_LEVELS};
+
+    return note_all(&notes);
+}
+
+struct mcsm_graph *mcsm_deps_wide(const struct mcsm_graph *graph)
+{
+    uint8_t *nports = malloc(graph->count + 1);
+    struct mcsm_graph *wide = NULL;
+    bool good = nports != NULL;
+
+    for (int i = 0; i < graph->count && good; i++) {
+        good = graph->sw[i].nports < 128;
+        nports[i] = 2 * graph->sw[i].nports;
+    }
+    if (good) {
+        wide = mcsm_graph_new(graph->count, nports);
+    }
+    free(nports);
+    for (int i = 0; wide != NULL && i < graph->count; i++) {
+        int n = graph->sw[i].nports;
+
+        for (int p = 1; p <= n; p++) {
+            struct mcsm_gport port = graph->sw[i].ports[p];
+
+            wide->sw[i].ports[p] = port;
+            if (port.peer >= 0) {
+                port.peer_port += graph->sw[port.peer].nports;
+            }
+            wide->sw[i].ports[p + n] = port;
+        }
+    }
+    return wide;
 }
 
 void mcsm_deps_note_multicast(struct mcsm_deps *deps, int sw, const uint64_t ports[4])
@@ -455,14 +518,59 @@ int mcsm_deps_circle(const struct mcsm_deps *deps, int *circle, int room)
     return found;
 }
 
-int mcsm_credit_loop(const struct mcsm_graph *graph, int *circle, int room)
+/* From the channels of the wide graph to those of the graph. */
+static void narrow_circle(const struct mcsm_graph *graph, const struct mcsm_graph *wide,
+                          int *circle, int count)
 {
-    int found = 0;
+    for (int i = 0; i < count; i++) {
+        int sw = mcsm_graph_owner(wide, circle[i]), port = circle[i] - wide->sw[sw].first_link;
+        int nports = graph->sw[sw].nports;
 
-    for (int lane = 0; lane < graph->lanes && found == 0; lane++) {
+        circle[i] = graph->sw[sw].first_link + (port > nports ? port - nports : port);
+    }
+}
+
+/* Lanes 0 and 1 together. */
+static int search_rings(const struct mcsm_graph *graph,
+                        int (*groups)(struct mcsm_deps *deps, const void *arg), const void *arg,
+                        int *circle, int room)
+{
+    struct mcsm_graph *wide = mcsm_deps_wide(graph);
+    struct mcsm_deps *deps = wide ? mcsm_deps_new(wide) : NULL;
+    int found = deps ? mcsm_deps_note_rings(deps, graph) : -ENOMEM;
+
+    if (found == 0 && groups != NULL) {
+        found = groups(deps, arg); /* lane 0: the ports have the same numbers */
+    }
+    if (found == 0) {
+        found = mcsm_deps_circle(deps, circle, room);
+        narrow_circle(graph, wide, circle, found < room ? found : room);
+    }
+    mcsm_deps_free(deps);
+    mcsm_graph_free(wide);
+    return found;
+}
+
+int mcsm_deps_search(const struct mcsm_graph *graph,
+                     int (*groups)(struct mcsm_deps *deps, const void *arg), const void *arg,
+                     bool separate, int *circle, int room)
+{
+    int groups_lane = groups == NULL ? -1 : separate ? graph->lanes : 0, found = 0, lane = 0;
+
+    if (mcsm_changes_lanes(graph)) {
+        found = search_rings(graph, groups_lane == 0 ? groups : NULL, arg, circle, room);
+        lane = 2;
+    }
+    for (; (lane < graph->lanes || lane == groups_lane) && found == 0; lane++) {
         struct mcsm_deps *deps = mcsm_deps_new(graph);
 
-        found = deps ? mcsm_deps_note_unicast(deps, lane) : -ENOMEM;
+        found = deps ? 0 : -ENOMEM;
+        if (found == 0 && lane < graph->lanes) {
+            found = mcsm_deps_note_unicast(deps, lane);
+        }
+        if (found == 0 && lane == groups_lane) {
+            found = groups(deps, arg);
+        }
         if (found == 0) {
             found = mcsm_deps_circle(deps, circle, room);
         }

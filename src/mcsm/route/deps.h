@@ -25,6 +25,32 @@ void mcsm_deps_note(struct mcsm_deps *deps, int from, int to);
 /** Notes the dependencies of all packets of a lane in the tables of the graph. -ENOMEM. */
 int mcsm_deps_note_unicast(struct mcsm_deps *deps, int lane);
 
+/**
+ * A graph in which each link of `graph` is two links: port p for lane 0, port p + nports for lane 1.
+ * It has no targets. A circle over both lanes is a circle of its channels. NULL without memory, or if
+ * a switch has more than 127 ports.
+ */
+struct mcsm_graph *mcsm_deps_wide(const struct mcsm_graph *graph);
+
+/** The channel of the wide graph for a port of a switch and a lane. */
+static inline int mcsm_deps_wide_channel(const struct mcsm_graph *wide, int sw, int port, int lane)
+{
+    return wide->sw[sw].first_link + port + lane * (wide->sw[sw].nports / 2);
+}
+
+/** Notes the dependencies of packets that use lanes 0 and 1. `deps` belongs to the wide graph of
+ * `graph`. -ENOMEM. */
+int mcsm_deps_note_rings(struct mcsm_deps *deps, const struct mcsm_graph *graph);
+
+/**
+ * Searches all lanes for a circle. `groups` notes the dependencies of groups: called for lane 0, or,
+ * if `separate`, for a lane without other packets; NULL: no groups. Returns the length of a circle,
+ * and its first `room` channels; 0: none. -ENOMEM.
+ */
+int mcsm_deps_search(const struct mcsm_graph *graph,
+                     int (*groups)(struct mcsm_deps *deps, const void *arg), const void *arg,
+                     bool separate, int *circle, int room);
+
 /** Notes the dependencies of groups at a switch: packets from each port in `ports` go to all other
  * ports in `ports`. */
 void mcsm_deps_note_multicast(struct mcsm_deps *deps, int sw, const uint64_t ports[4]);

@@ -21,7 +21,8 @@
  *
  * DOR: of the shortest paths, the path that continues in the lowest dimension. On a mesh or
  * hypercube the order of the dimensions orders the channels, so no circle is possible. Each ring of
- * a torus may be a circle.
+ * a torus may be a circle. Where the graph is a recognised grid (route/grid.h), its coordinates take
+ * the place of the configured ports.
  */
 #include "graph.h"
 
@@ -50,8 +51,8 @@ struct engine {
     size_t sibling_count;               /* 0: the port has one LID */
     uint16_t lid;                       /* the present one */
     bool passes;  /* packets pass from one cluster to another through this cluster */
-    int *by_rank; /* Up/Down: all switches, highest first */
-    int *down;    /* Up/Down: steps of a way that leads down only */
+    int *by_rank; /* Up/Down: all switches, highest first. Grids: the step of each switch */
+    int *down;    /* Up/Down: steps of a way that leads down only. Grids: the next switch */
 };
 
 bool mcsm_is_up(const struct mcsm_graph *graph, int from, int to)
@@ -120,6 +121,58 @@ static void dor(struct engine *engine, int target)
         }
         start = end;
         engine->first[i] = kept;
+    }
+    engine->first[engine->order_count] = n;
+}
+
+/* ---- candidates: grids ---- */
+
+/* Adds all switches to the order whose step leads to a switch in it. Where links are missing, further
+ * switches go to any switch that has a way. */
+static void order_grid(struct engine *engine, const int *step, bool any)
+{
+    const struct mcsm_graph *graph = engine->graph;
+
+    for (int i = 0; i < engine->order_count; i++) {
+        int at = engine->order[i];
+
+        for (int p = 1; p <= graph->sw[at].nports; p++) {
+            int peer = graph->sw[at].ports[p].peer;
+
+            if (peer >= 0 && engine->distance[peer] < 0 && (any || step[peer] == at)) {
+                engine->distance[peer] = engine->distance[at] + 1;
+                engine->down[peer] = at;
+                engine->order[engine->order_count++] = peer;
+            }
+        }
+    }
+}
+
+static void grid(struct engine *engine, int target)
+{
+    const struct mcsm_graph *graph = engine->graph;
+    int *step = engine->by_rank, n = 0;
+
+    for (int i = 0; i < graph->count; i++) {
+        step[i] = mcsm_grid_step(graph->grid, i, target);
+        engine->distance[i] = MCSM_UNREACHED;
+    }
+    engine->distance[target] = 0;
+    engine->order[0] = target;
+    engine->order_count = 1;
+    order_grid(engine, step, false);
+    if (engine->order_count < graph->count) {
+        order_grid(engine, step, true);
+    }
+    for (int i = 0; i < engine->order_count; i++) {
+        int at = engine->order[i];
+
+        engine->first[i] = n;
+        for (int p = 1; p <= graph->sw[at].nports && i > 0; p++) {
+            if (graph->sw[at].ports[p].peer == engine->down[at]) {
+                engine->candidates[n++] = p;
+            }
+        }
     }
     engine->first[engine->order_count] = n;
 }
@@ -692,7 +745,7 @@ static void route_targets(struct engine *engine, size_t from, size_t to, bool ag
              end++) {
             continue;
         }
-        list[engine->kind](engine, first->sw);
+        (engine->graph->grid ? grid : list[engine->kind])(engine, first->sw);
         route_group(engine, first, end - i, again);
     }
 }

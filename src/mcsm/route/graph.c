@@ -53,6 +53,8 @@ void mcsm_graph_free(struct mcsm_graph *graph)
     free(graph->targets);
     free(graph->load);
     free(graph->lane);
+    free(graph->ring);
+    mcsm_grid_free(graph->grid);
     free(graph);
 }
 

@@ -10,11 +10,14 @@
 #define MCSM_GRAPH_H
 
 #include "config/config.h"
+#include "grid.h"
 
 enum {
     MCSM_UNREACHED = -1,
-    MCSM_DROP = 255,  /* the LFT entry of a LID that leads nowhere */
-    MCSM_COLUMNS = 64 /* entries of a table that share a line of the cache */
+    MCSM_DROP = 255,                         /* the LFT entry of a LID that leads nowhere */
+    MCSM_COLUMNS = 64,                       /* entries of a table that share a line of the cache */
+    MCSM_RING_LEVELS = 1 << MCSM_GRID_RINGS, /* levels below it select lanes by ring */
+    MCSM_NO_RING = MCSM_GRID_RINGS + 1       /* values of mcsm_graph.ring */
 };
 
 struct mcsm_gport {
@@ -50,8 +53,15 @@ struct mcsm_graph {
     struct mcsm_target *targets;
     size_t target_count, target_room;
     uint64_t *load; /* of each port: how many (source, LID) pairs leave through it */
-    int lanes;      /* at least 1 */
-    uint8_t *lane;  /* of each pair of switches; NULL: all use lane 0 */
+    int lanes;      /* virtual lanes, at least 1 */
+    uint8_t *lane;  /* of each pair of switches: its level; NULL: all have level 0 */
+    /*
+     * Of each port number: how a level selects a lane there. NULL, or 0: level n has lane n. n of 1
+     * to MCSM_GRID_RINGS: bit n - 1 of the level is the lane. MCSM_NO_RING: lane 0. At ports of the
+     * last two kinds, level MCSM_RING_LEVELS + n has lane 2 + n.
+     */
+    uint8_t *ring;
+    struct mcsm_grid *grid; /* NULL: routes do not follow a grid */
 };
 
 /** `nports` of each switch; the caller owns the tables. NULL without memory. */
@@ -77,10 +87,6 @@ bool mcsm_is_up(const struct mcsm_graph *graph, int from, int to);
  * switches in the order of their distance; returns how many. */
 int mcsm_distances(const struct mcsm_graph *graph, int from, int *distance, int *queue);
 
-/** Searches each lane for a circle of waiting channels (route/deps.h). Returns the length of a
- * circle, or 0. circle[] gets up to `room` channels of the circle. -ENOMEM. */
-int mcsm_credit_loop(const struct mcsm_graph *graph, int *circle, int room);
-
 /**
  * Arranges the tables of a large fabric by LID: all switches' entries of a LID are adjacent. (Table
  * by table, each step would miss the cache.) columns[k * graph->count + i] is the entry of switch i
@@ -93,10 +99,30 @@ void mcsm_columns(const struct mcsm_graph *graph, unsigned first, unsigned count
  * without memory. */
 int *mcsm_peers(const struct mcsm_graph *graph);
 
-/** The lane of packets between two switches. */
+/** The level of packets between two switches. */
 static inline int mcsm_lane(const struct mcsm_graph *graph, int from, int to)
 {
     return graph->lane ? graph->lane[(size_t)from * graph->count + to] : 0;
+}
+
+/** The virtual lane of a level at a port number of the graph. */
+static inline int mcsm_vl(const struct mcsm_graph *graph, int link, int level)
+{
+    int ring = graph->ring ? graph->ring[link] : 0;
+
+    if (ring == 0) {
+        return level;
+    }
+    if (level >= MCSM_RING_LEVELS) {
+        return 2 + level - MCSM_RING_LEVELS;
+    }
+    return ring == MCSM_NO_RING ? 0 : level >> (ring - 1) & 1;
+}
+
+/** Whether packets may use lane 0 on one link and lane 1 on another. */
+static inline bool mcsm_changes_lanes(const struct mcsm_graph *graph)
+{
+    return graph->ring != NULL;
 }
 
 /** Which switch a port number of the graph belongs to. */

@@ -6,9 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { NO_LANE = -1 };
+
 struct lanes {
     struct mcsm_graph *graph;
-    struct mcsm_deps *deps[MCSM_MAX_LANES];
+    struct mcsm_graph *wide; /* with rings: the graph of deps[0]. It has lanes 0 and 1 */
+    struct mcsm_deps *deps[MCSM_MAX_LANES]; /* of each lane that packets do not leave */
     int limit;
     int count;
     int *first; /* of each switch: its first target */
@@ -57,7 +60,7 @@ int mcsm_lanes_note_tree(struct mcsm_deps *deps, const struct mcsm_graph *graph,
 /* The same by mcsm_deps_add(): a tree alone has no circle. */
 static bool add_tree(const struct lanes *lanes, const struct mcsm_tree *tree)
 {
-    const struct mcsm_graph *graph = lanes->graph;
+    const struct mcsm_graph *graph = lanes->graph, *base = lanes->wide ? lanes->wide : graph;
     uint64_t(*ports)[4] = calloc(graph->count + 1, sizeof(*ports));
     bool good = ports != NULL;
 
@@ -69,10 +72,10 @@ static bool add_tree(const struct lanes *lanes, const struct mcsm_tree *tree)
             for (int out = 1; out <= sw->nports && good; out++) {
                 if (in != out && (ports[i][in / 64] >> in % 64 & 1) &&
                     (ports[i][out / 64] >> out % 64 & 1)) {
-                    good = mcsm_deps_add(lanes->deps[0],
-                                         graph->sw[sw->ports[in].peer].first_link +
-                                             sw->ports[in].peer_port,
-                                         sw->first_link + out);
+                    int peer = sw->ports[in].peer, peer_port = sw->ports[in].peer_port;
+
+                    good = mcsm_deps_add(lanes->deps[0], base->sw[peer].first_link + peer_port,
+                                         base->sw[i].first_link + out);
                 }
             }
         }
@@ -81,19 +84,31 @@ static bool add_tree(const struct lanes *lanes, const struct mcsm_tree *tree)
     return good;
 }
 
-/* Adds the dependencies of packets from a switch to a LID. */
-static bool add_way(const struct mcsm_graph *graph, struct mcsm_deps *deps, int from, unsigned lid)
+/* The number of a port in the graph of a lane's dependencies. */
+static int channel_of(const struct lanes *lanes, int index, int sw, int port, int level)
 {
+    int link = lanes->graph->sw[sw].first_link + port;
+
+    return index > 0 || lanes->wide == NULL ?
+               link :
+               mcsm_deps_wide_channel(lanes->wide, sw, port, mcsm_vl(lanes->graph, link, level));
+}
+
+/* Adds the dependencies of packets from a switch to a LID. */
+static bool add_way(const struct lanes *lanes, int index, int level, int from, unsigned lid)
+{
+    const struct mcsm_graph *graph = lanes->graph;
     int at = from, channel = -1;
 
     for (int steps = 0; steps <= graph->count; steps++) {
         uint8_t port = graph->sw[at].lft[lid];
-        int out = graph->sw[at].first_link + port;
+        int out;
 
         if (port == 0 || port > graph->sw[at].nports || graph->sw[at].ports[port].peer < 0) {
             return true;
         }
-        if (channel >= 0 && !mcsm_deps_add(deps, channel, out)) {
+        out = channel_of(lanes, index, at, port, level);
+        if (channel >= 0 && !mcsm_deps_add(lanes->deps[index], channel, out)) {
             return false;
         }
         channel = out;
@@ -102,42 +117,51 @@ static bool add_way(const struct mcsm_graph *graph, struct mcsm_deps *deps, int 
     return true;
 }
 
-static bool add_ways(const struct lanes *lanes, struct mcsm_deps *deps, int from, int to)
+static bool add_ways(const struct lanes *lanes, int index, int level, int from, int to)
 {
-    const struct mcsm_graph *graph = lanes->graph;
-
     for (int i = lanes->first[to]; i < lanes->first[to + 1]; i++) {
-        if (!add_way(graph, deps, from, graph->targets[i].lid)) {
+        if (!add_way(lanes, index, level, from, lanes->graph->targets[i].lid)) {
             return false;
         }
     }
     return true;
 }
 
-/* Assigns the packets between two switches to the first lane in which they close no circle. */
+/* The level of a pair in the n-th lane. */
+static int level_of(const struct lanes *lanes, int index, int a, int b)
+{
+    if (lanes->wide == NULL) {
+        return index;
+    }
+    return index == 0 ? mcsm_grid_level(lanes->graph->grid, a, b) : MCSM_RING_LEVELS + index - 1;
+}
+
+/* Assigns the packets between two switches to the first lane in which they close no circle. Returns
+ * their level, NO_LANE, or -ENOMEM. */
 static int place_pair(struct lanes *lanes, int a, int b)
 {
-    for (int lane = 0; lane < lanes->limit; lane++) {
-        struct mcsm_deps *deps = lanes->deps[lane];
+    for (int index = 0; index < lanes->limit; index++) {
+        int level = level_of(lanes, index, a, b);
+        struct mcsm_deps *deps = lanes->deps[index];
         size_t mark;
 
         if (deps == NULL) {
-            deps = lanes->deps[lane] = mcsm_deps_new(lanes->graph);
+            deps = lanes->deps[index] = mcsm_deps_new(lanes->graph);
             if (deps == NULL) {
                 return -ENOMEM;
             }
         }
         mark = mcsm_deps_mark(deps);
-        if (add_ways(lanes, deps, a, b) && add_ways(lanes, deps, b, a)) {
-            lanes->count = lane >= lanes->count ? lane + 1 : lanes->count;
-            return lane;
+        if (add_ways(lanes, index, level, a, b) && add_ways(lanes, index, level, b, a)) {
+            lanes->count = index >= lanes->count ? index + 1 : lanes->count;
+            return level;
         }
         if (mcsm_deps_failed(deps)) {
             return -ENOMEM;
         }
         mcsm_deps_undo(deps, mark);
     }
-    return lanes->limit;
+    return NO_LANE;
 }
 
 static int by_switch(const void *a, const void *b)
@@ -155,8 +179,8 @@ static int place_all(struct lanes *lanes, uint8_t *lane)
         for (int b = a + 1; b < count; b++) {
             int found = place_pair(lanes, a, b);
 
-            if (found < 0 || found == lanes->limit) {
-                return found < 0 ? found : lanes->limit + 1;
+            if (found < 0) {
+                return found == NO_LANE ? lanes->limit + 1 : found;
             }
             lane[(size_t)a * count + b] = lane[(size_t)b * count + a] = found;
         }
@@ -166,12 +190,14 @@ static int place_all(struct lanes *lanes, uint8_t *lane)
 
 int mcsm_lanes_assign(struct mcsm_graph *graph, const struct mcsm_tree *tree, int limit)
 {
-    struct lanes lanes = {.graph = graph, .count = 1, .limit = limit};
+    int more = mcsm_changes_lanes(graph) ? 1 : 0; /* lanes 0 and 1 are one lane here */
+    struct lanes lanes = {.graph = graph, .count = 1, .limit = limit - more};
     uint8_t *lane = calloc((size_t)graph->count + 1, graph->count + 1);
     int result = -ENOMEM;
 
     lanes.first = calloc(graph->count + 2, sizeof(*lanes.first));
-    lanes.deps[0] = mcsm_deps_new(graph);
+    lanes.wide = more ? mcsm_deps_wide(graph) : NULL;
+    lanes.deps[0] = more && !lanes.wide ? NULL : mcsm_deps_new(more ? lanes.wide : graph);
     if (lane != NULL && lanes.first != NULL && lanes.deps[0] != NULL &&
         (tree == NULL || add_tree(&lanes, tree))) {
         qsort(graph->targets, graph->target_count, sizeof(*graph->targets), by_switch);
@@ -182,10 +208,12 @@ int mcsm_lanes_assign(struct mcsm_graph *graph, const struct mcsm_tree *tree, in
             lanes.first[i + 1] += lanes.first[i];
         }
         result = place_all(&lanes, lane);
+        result += result > 0 ? more : 0;
     }
     for (int i = 0; i < MCSM_MAX_LANES; i++) {
         mcsm_deps_free(lanes.deps[i]);
     }
+    mcsm_graph_free(lanes.wide);
     free(lanes.first);
     if (result > 0 && result <= limit) {
         free(graph->lane);
@@ -195,4 +223,35 @@ int mcsm_lanes_assign(struct mcsm_graph *graph, const struct mcsm_tree *tree, in
         free(lane);
     }
     return result;
+}
+
+int mcsm_lanes_of_rings(struct mcsm_graph *graph)
+{
+    const struct mcsm_grid *grid = graph->grid;
+    int n = graph->count;
+
+    if (grid->rings == 0) {
+        return 0;
+    }
+    graph->lane = calloc((size_t)n + 1, n + 1);
+    graph->ring = malloc(graph->links + 1);
+    if (graph->lane == NULL || graph->ring == NULL) {
+        return -ENOMEM;
+    }
+    memset(graph->ring, MCSM_NO_RING, graph->links + 1);
+    for (int i = 0; i < n; i++) {
+        for (int p = 1; p <= graph->sw[i].nports; p++) {
+            int peer = graph->sw[i].ports[p].peer;
+            int ring = peer < 0 || peer == i ? -1 : grid->ring[mcsm_grid_dimension(grid, i, peer)];
+
+            if (ring >= 0) {
+                graph->ring[graph->sw[i].first_link + p] = 1 + ring;
+            }
+        }
+        for (int k = 0; k < n; k++) {
+            graph->lane[(size_t)i * n + k] = mcsm_grid_level(grid, i, k);
+        }
+    }
+    graph->lanes = 2;
+    return 0;
 }

@@ -19,6 +19,11 @@ enum { MCSM_MAX_LANES = 15 };
  * MCSM_MAX_LANES, do not suffice; the graph is then unchanged. -ENOMEM. */
 int mcsm_lanes_assign(struct mcsm_graph *graph, const struct mcsm_tree *tree, int limit);
 
+/** Gives the pairs and ports of graph->grid levels by ring. Lines need one lane, rings two. Missing
+ * links may need more: then mcsm_lanes_assign() keeps the lanes of the rings, and adds lanes for the
+ * pairs that close a circle. -ENOMEM. */
+int mcsm_lanes_of_rings(struct mcsm_graph *graph);
+
 /* Notes the dependencies of all groups of a tree. -ENOMEM. */
 struct mcsm_deps;
 int mcsm_lanes_note_tree(struct mcsm_deps *deps, const struct mcsm_graph *graph,

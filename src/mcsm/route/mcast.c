@@ -43,6 +43,39 @@ static void grow(const struct mcsm_graph *graph, struct mcsm_tree *tree, bool *i
     }
 }
 
+static void attach(const struct mcsm_graph *graph, struct mcsm_tree *tree, int parent, int at)
+{
+    for (int p = 1; p <= graph->sw[parent].nports; p++) {
+        if (graph->sw[parent].ports[p].peer == at) {
+            tree->order[tree->reached++] = at;
+            tree->parent[at] = parent;
+            tree->up[at] = graph->sw[parent].ports[p].peer_port;
+            tree->down[at] = p;
+            return;
+        }
+    }
+}
+
+/* The switches whose way along the grid to the root is whole. */
+static void grow_grid(const struct mcsm_graph *graph, struct mcsm_tree *tree, bool *in)
+{
+    const struct mcsm_grid *grid = graph->grid;
+    int root = tree->order[0];
+
+    for (int i = 0; i < tree->reached; i++) {
+        int at = tree->order[i];
+
+        for (int k = 0; k < 2 * grid->dimensions; k++) {
+            int peer = mcsm_grid_next(grid, at, k / 2, k % 2);
+
+            if (peer >= 0 && !in[peer] && mcsm_grid_parent(grid, peer, root) == at) {
+                in[peer] = true;
+                attach(graph, tree, at, peer);
+            }
+        }
+    }
+}
+
 /* The highest switch in the order of Up/Down; if there are several, a border switch. */
 static int find_top(const struct mcsm_graph *graph)
 {
@@ -89,6 +122,8 @@ struct mcsm_tree *mcsm_tree_new(const struct mcsm_graph *graph, bool ordered)
         in[root] = true;
         if (ordered) {
             grow(graph, tree, in, true);
+        } else if (graph->grid != NULL) {
+            grow_grid(graph, tree, in);
         }
         grow(graph, tree, in, false); /* switches that no down path reaches */
     }

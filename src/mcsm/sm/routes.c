@@ -368,7 +368,7 @@ static int compute(struct mcsm_sm *sm, struct mcsm_graph *graph, struct mcsm_tre
     int status, circle[8];
 
     if (engine == MCSM_ENGINE_AUTO) {
-        engine = has_transit(sm->config) ? MCSM_ENGINE_UPDN : MCSM_ENGINE_LASH;
+        engine = has_transit(sm->config) ? MCSM_ENGINE_UPDN : MCSM_ENGINE_AUTO;
     }
     status = mcsm_plan_routes(graph, sm->config, engine, lanes_there(sm), &plan);
     *tree_p = plan.tree;
@@ -427,15 +427,26 @@ static int switch_of(const struct mcsm_port *port)
     return node != NULL && node->sw ? node->index : -1;
 }
 
+enum {
+    SPARE_SL = 15, /* for the pairs whose level is the service level of groups */
+    DROP = 15      /* the virtual lane of packets that are dropped */
+};
+
+static bool is_for_groups(const struct mcsm_sm *sm, int level)
+{
+    return sm->config->multicast_sl != 0 && level == sm->config->multicast_sl;
+}
+
 uint8_t mcsm_sm_lane(const struct mcsm_sm *sm, const struct mcsm_port *a, const struct mcsm_port *b)
 {
-    int from = switch_of(a), to = b ? switch_of(b) : -1;
+    int from = switch_of(a), to = b ? switch_of(b) : -1, level;
 
     if (sm->graph == NULL || from < 0 || to < 0 || from >= sm->graph->count ||
         to >= sm->graph->count) {
         return 0;
     }
-    return mcsm_lane(sm->graph, from, to);
+    level = mcsm_lane(sm->graph, from, to);
+    return is_for_groups(sm, level) ? SPARE_SL : level;
 }
 
 int mcsm_sm_lanes(const struct mcsm_sm *sm)
@@ -443,6 +454,52 @@ int mcsm_sm_lanes(const struct mcsm_sm *sm)
     int lanes = sm->graph ? sm->graph->lanes : 1;
 
     return sm->config->multicast_sl >= lanes ? sm->config->multicast_sl + 1 : lanes;
+}
+
+/* The lane of a level. A host has one port, so any lane of a ring will do: lane 0. */
+static int lane_at(const struct mcsm_graph *graph, const struct mcsm_port *port, int level)
+{
+    if (port->node->sw && port->node->index < graph->count) {
+        return mcsm_vl(graph, graph->sw[port->node->index].first_link + port->num, level);
+    }
+    return graph->ring == NULL      ? level :
+           level < MCSM_RING_LEVELS ? 0 :
+                                      2 + level - MCSM_RING_LEVELS;
+}
+
+uint8_t mcsm_sm_vl(const struct mcsm_sm *sm, const struct mcsm_port *port, uint8_t sl)
+{
+    const struct mcsm_graph *graph = sm->graph;
+    int level = sl, lane;
+
+    if (is_for_groups(sm, sl)) {
+        return sl;
+    }
+    if (sl == SPARE_SL) {
+        level = sm->config->multicast_sl;
+    }
+    if (graph == NULL || (sl == SPARE_SL && (graph->ring == NULL || level == 0))) {
+        return graph == NULL && sl == 0 ? 0 : DROP;
+    }
+    if (graph->ring != NULL && level < MCSM_RING_LEVELS && level >> graph->grid->rings != 0) {
+        return DROP;
+    }
+    lane = lane_at(graph, port, level);
+    return lane < graph->lanes ? lane : DROP;
+}
+
+uint64_t mcsm_sm_lane_map(const struct mcsm_sm *sm)
+{
+    const struct mcsm_graph *graph = sm->graph;
+    uint64_t map = mcsm_sm_lanes(sm) - 1;
+
+    for (int i = 0; graph != NULL && graph->ring != NULL && i < graph->count; i++) {
+        for (int p = 0; p <= graph->sw[i].nports; p++) {
+            map = (map ^ graph->ring[graph->sw[i].first_link + p]) * 0x100000001b3ULL;
+        }
+        map ^= graph->sw[i].guid;
+    }
+    return map;
 }
 
 /* ---- multicast ---- */

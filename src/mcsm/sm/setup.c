@@ -162,7 +162,8 @@ void mcsm_sm_ports(struct mcsm_sm *sm)
 void mcsm_sm_set_lanes(struct mcsm_sm *sm)
 {
     int lanes = mcsm_sm_lanes(sm);
-    bool changed = lanes != sm->lanes_set;
+    uint64_t map = mcsm_sm_lane_map(sm);
+    bool changed = map != sm->lanes_set;
     struct mcsm_node *node, *next;
 
     HASH_ITER(hh, sm->next->nodes, node, next) {
@@ -191,7 +192,7 @@ void mcsm_sm_set_lanes(struct mcsm_sm *sm)
         mcsm_info("the routes use %d lane%s: %s%d switches", lanes, lanes > 1 ? "s" : "",
                   "SL2VL tables are set in ", sm->next->switch_count);
     }
-    sm->lanes_set = lanes;
+    sm->lanes_set = map;
 }
 
 /* ---- link states ---- */

@@ -18,7 +18,6 @@ struct mcsm_sm *mcsm_sm_new(const struct mcsm_config *config, struct mcsm_mads *
     sm->mads = mads;
     sm->own_guid = own_guid;
     sm->sweep.wanted = true;
-    sm->lanes_set = 1;
     if (events != NULL) {
         sm->events = *events;
     }

@@ -44,7 +44,7 @@ struct mcsm_sm {
     struct mcsm_sweep sweep;
     struct mcsm_election election;
     struct mcsm_drains drains;
-    int lanes_set;         /* for how many lanes the ports are set up; 1: their own tables */
+    uint64_t lanes_set;    /* mcsm_sm_lane_map() of the tables of the ports; 0: their own tables */
     uint64_t burst_second; /* the second in which `burst` traps 129 to 131 came */
     unsigned burst;
     size_t next_lease;   /* the end port whose M_Key lease is renewed next */
@@ -78,5 +78,14 @@ int mcsm_sm_hold(struct mcsm_sm *sm, uint64_t guid, uint8_t port, bool hold);
 uint8_t mcsm_sm_lane(const struct mcsm_sm *sm, const struct mcsm_port *a,
                      const struct mcsm_port *b);
 int mcsm_sm_lanes(const struct mcsm_sm *sm);
+
+/**
+ * Where the routes use several lanes: the virtual lane of a service level at a port; 15 if the engine
+ * gives no pair the level.
+ */
+uint8_t mcsm_sm_vl(const struct mcsm_sm *sm, const struct mcsm_port *port, uint8_t sl);
+
+/** A number that changes if mcsm_sm_vl() changes; 0: one lane. */
+uint64_t mcsm_sm_lane_map(const struct mcsm_sm *sm);
 
 #endif

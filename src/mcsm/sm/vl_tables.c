@@ -5,7 +5,6 @@
 
 enum {
     ENTRIES = 32,         /* of a block of VLArb */
-    DROP = 15,            /* the virtual lane of packets that are dropped */
     PASS = 300,           /* seconds in which light sweeps read the tables of all ports */
     PORTS_PER_SWEEP = 128 /* at most, so that light sweeps stay short on large clusters */
 };
@@ -28,16 +27,14 @@ static int lanes_of_link(const struct mcsm_sm *sm, const struct mcsm_port *port)
     return code == 0 ? 1 : code >= 5 ? MCSM_MAX_LANES : 1 << (code - 1);
 }
 
-/* Where the engine assigns lanes, service level n uses lane n. Higher levels are dropped, because
- * their packets were not checked for circles. */
+/* Where the engine assigns lanes, levels that no pair has are dropped, because their packets were not
+ * checked for circles. */
 static uint8_t lane_of(const struct mcsm_sm *sm, const struct mcsm_port *port, uint8_t sl)
 {
-    int lanes = mcsm_sm_lanes(sm);
-
     if (sm->config->own_levels) {
         return mcsm_config_lane(sm->config, sl, lanes_of_link(sm, port));
     }
-    return lanes == 1 ? sm->config->sl2vl[sl] : sl < lanes ? sl : DROP;
+    return mcsm_sm_lanes(sm) == 1 ? sm->config->sl2vl[sl] : mcsm_sm_vl(sm, port, sl);
 }
 
 static void make_sl2vl(const struct mcsm_sm *sm, const struct mcsm_port *port, uint8_t table[8])
