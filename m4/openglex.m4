@@ -50,9 +50,10 @@ AC_DEFUN([OPENGLEX_BUILD_OPTIONS], [
     AC_SUBST([OPENGLEX_LDFLAGS])
     : ${CFLAGS="$openglex_optimize"}
     # The tests alone are in C++. Without optimization they compile in half of the time. The checks
-    # of undefined behaviour are for the C code.
-    : ${CXXFLAGS="`AS_ECHO(["$openglex_optimize"]) | sed -e 's/-O[[12]] -g/-O0 -g1/; s/-g3/-g/' \
-        -e 's/,undefined//; s/ -fno-sanitize[[^ ]]*//g'`"}
+    # of addresses and of undefined behaviour are for the C code.
+    openglex_test_flags=`AS_ECHO(["$openglex_optimize"]) | sed -e 's/-O[[12]] -g/-O0 -g1/; s/-g3/-g/'`
+    AS_IF([test "x$enable_asan" = xyes], [openglex_test_flags="-O0 -g1"])
+    : ${CXXFLAGS="$openglex_test_flags"}
     AM_CONDITIONAL([ENABLE_ASAN], [test "x$enable_asan" = xyes])
 ])
 
