@@ -141,7 +141,7 @@ TEST_F(Qos, GroupsByLidPartitionAndType)
 /* A query may not ask for another level than the rules give. */
 TEST_F(Qos, LevelThatContradicts)
 {
-    start("[rule r]\nservice-id = 1\nsl = 2\n");
+    start("[routing]\nengine = updn\n[rule r]\nservice-id = 1\nsl = 2\n");
     EXPECT_EQ(2, level(6, 7, SERVICE | LEVEL, 1, 0, 2));
     EXPECT_EQ(-1, level(6, 7, SERVICE | LEVEL, 1, 0, 3));
     EXPECT_EQ(-1, level(6, 7, SERVICE | LEVEL, 1, 0, 0));
@@ -157,8 +157,8 @@ TEST_F(Qos, LevelThatContradicts)
     EXPECT_EQ(-1, level(6, 7, LEVEL, 0, 0, 11)) << "also the lane of the groups";
 }
 
-/* On the ring, auto uses two lanes. Rules take the levels, so the routes have to do with one lane,
- * and are free of circles on it: then any lane of a level is. */
+/* On the ring, auto uses two lanes. If the links have too few lanes for each level of the rules, the
+ * routes use one lane, and are free of circles on it: then any lane of a level is. */
 TEST_F(Qos, RulesLeaveNoCircle)
 {
     start("");
@@ -167,7 +167,7 @@ TEST_F(Qos, RulesLeaveNoCircle)
     EXPECT_EQ(0, manager->sm->stats.credit_loop);
     for (const std::string &levels :
          {std::string("[rule r]\nservice-id = 1\nsl = 1\n"), partitions}) {
-        start(levels);
+        start("[port]\nvls = 2\n" + levels);
         EXPECT_EQ(MCSM_ENGINE_UPDN, manager->sm->stats.engine);
         EXPECT_EQ(1, mcsm_sm_lanes(manager->sm));
         EXPECT_EQ(0, manager->sm->stats.credit_loop);
@@ -177,6 +177,47 @@ TEST_F(Qos, RulesLeaveNoCircle)
             }
         }
     }
+}
+
+/* Each level of the rules has the two lanes of the ring: a pair keeps its lane of the routes in each
+ * level, and the lanes of two levels differ. */
+TEST_F(Qos, LevelsTimesLanes)
+{
+    start("[rule r]\nservice-id = 1\nsl = 3\n" + std::string("[partition p]\npkey = 0x12\n"
+                                                             "full = all\nsl = 5\n"));
+    EXPECT_EQ(MCSM_ENGINE_TORUS, manager->sm->stats.engine);
+    EXPECT_EQ(2, manager->sm->graph->lanes);
+    EXPECT_EQ(6, mcsm_sm_lanes(manager->sm));
+    EXPECT_EQ(0, manager->sm->stats.credit_loop);
+    /* Levels 0, 3 and 5 keep their numbers. Level 1, 2 and 4 are those of pairs on lane 1. */
+    int crossing = 0;
+    for (int from = 5; from < 10; from++) {
+        for (int to = 5; to < 10; to++) {
+            bool lane1 = level(from, to) == 1;
+            crossing += lane1;
+            EXPECT_EQ(lane1 ? 1 : 0, level(from, to));
+            EXPECT_EQ(lane1 ? 2 : 3, level(from, to, SERVICE, 1));
+            EXPECT_EQ(lane1 ? 4 : 5, level(from, to, PKEY, 0, 0x8012));
+            EXPECT_EQ(lane1 ? 2 : 3, level(from, to, SERVICE | LEVEL, 1, 0, lane1 ? 2 : 3));
+            EXPECT_EQ(-1, level(from, to, SERVICE | LEVEL, 1, 0, lane1 ? 3 : 2));
+        }
+    }
+    EXPECT_EQ(6, crossing);
+    /* On a link of the ring: level 0 lane 0, 1 lane 1, 2 lane 3, 3 lane 2, 4 lane 5, 5 lane 4. */
+    static const uint8_t ring[] = {0x01, 0x32, 0x54, 0xff}, host[] = {0x00, 0x22, 0x44, 0xff};
+    EXPECT_EQ(0, memcmp(ring, model.nodes[2].ports[2].sl2vl[1], 4));
+    EXPECT_EQ(0, memcmp(ring, model.nodes[2].ports[3].sl2vl[2], 4));
+    EXPECT_EQ(0, memcmp(host, model.nodes[2].ports[1].sl2vl[2], 4));
+    EXPECT_EQ(0, memcmp(host, model.nodes[7].ports[1].sl2vl[0], 4));
+    light_sweeps();
+    EXPECT_EQ(0, warnings());
+    /* A chain needs one lane: each level has its own. */
+    model_unlink(&model, 0, 2);
+    mcsm_sm_sweep(manager->sm);
+    model_run(manager, 10000);
+    EXPECT_EQ(1, manager->sm->graph->lanes);
+    EXPECT_EQ(0x23, model.nodes[2].ports[2].sl2vl[1][1]);
+    EXPECT_EQ(3, level(5, 9, SERVICE, 1));
 }
 
 /* Lanes of pairs stay below the lane of the groups. */
@@ -222,7 +263,7 @@ TEST_F(Qos, TablesAreWritten)
 /* Rules alone write SL2VL, too: level n has lane n. */
 TEST_F(Qos, RulesNeedTables)
 {
-    start("[rule r]\nservice-id = 1\nsl = 3\n");
+    start("[routing]\nengine = updn\n[rule r]\nservice-id = 1\nsl = 3\n");
     EXPECT_EQ(0x23, model.nodes[2].ports[2].sl2vl[1][1]);
     EXPECT_EQ(0x23, model.nodes[6].ports[1].sl2vl[0][1]);
     EXPECT_EQ(0, model.nodes[6].ports[1].vlarb[0][1]) << "no vlarb in the file";

@@ -469,6 +469,30 @@ static void check_lanes(struct mcsm_parser *parser)
     }
 }
 
+/* Lists the levels of rules and partitions. Lanes of the routes can divide them if the file leaves
+ * sl2vl to mcsm, groups have no level of their own, and no packets of other clusters come in. */
+static void find_classes(struct mcsm_config *config)
+{
+    bool given[16] = {true};
+
+    config->own_levels = config->set_sl2vl;
+    for (size_t i = 0; i < config->qos.rule_count; i++) {
+        config->own_levels = true;
+        given[config->qos.rules[i].sl] = true;
+    }
+    for (size_t i = 0; i < config->partition_count; i++) {
+        config->own_levels |= config->partitions[i].sl > 0;
+        given[config->partitions[i].sl & 15] = true;
+    }
+    for (int sl = 0; sl < 16; sl++) {
+        if (given[sl]) {
+            config->classes[config->class_count++] = sl;
+        }
+    }
+    config->shares_lanes = config->own_levels && !config->set_sl2vl && config->multicast_sl == 0 &&
+                           config->border_count == 0;
+}
+
 void mcsm_config_finish(struct mcsm_parser *parser)
 {
     struct mcsm_config *config = parser->config;
@@ -506,8 +530,5 @@ void mcsm_config_finish(struct mcsm_parser *parser)
     check_lanes(parser);
     add_default_partition(parser);
     mcsm_qos_check(parser);
-    config->own_levels = config->set_sl2vl || config->qos.rule_count > 0;
-    for (size_t i = 0; i < config->partition_count; i++) {
-        config->own_levels |= config->partitions[i].sl > 0;
-    }
+    find_classes(config);
 }

@@ -144,8 +144,10 @@ struct mcsm_config {
     uint8_t leaf_head_of_queue_life; /* of switch ports to hosts */
     bool enforce_partitions;
     bool set_sl2vl;
-    bool own_levels;   /* the file gives service levels: sl2vl is written, routes use one lane */
-    uint8_t sl2vl[16]; /* of one-lane routes */
+    bool own_levels;   /* the file gives service levels: sl2vl is written */
+    bool shares_lanes; /* each of these levels may have several lanes for the routes */
+    uint8_t classes[16], class_count; /* these levels and level 0, ascending, without sl2vl */
+    uint8_t sl2vl[16];                /* of one-lane routes */
     bool set_vlarb;
     uint8_t vlarb_high[32][2], vlarb_low[32][2]; /* VL, weight */
     uint8_t vlarb_high_limit;

@@ -328,7 +328,7 @@ static void hold_remembered(struct mcsm_health *health, uint64_t now)
             mcsm_sm_hold(health->sm, old->ends[0].guid, old->ends[0].port, false);
             continue;
         }
-        link->holds = old->holds - 1; /* hold_until() counts this hold */
+        link->holds = old->holds > 0 ? old->holds - 1 : 0; /* hold_until() counts this hold */
         snprintf(said, sizeof(said), "held before: no route uses it for %lu s",
                  (old->until - now + 999) / 1000);
         hold_until(health, link, old->until, now, said);

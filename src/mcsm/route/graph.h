@@ -119,6 +119,19 @@ static inline int mcsm_vl(const struct mcsm_graph *graph, int link, int level)
     return ring == MCSM_NO_RING ? 0 : level >> (ring - 1) & 1;
 }
 
+/** How many levels the pairs have, and the n-th of them: levels of rings come before levels of lanes. */
+static inline int mcsm_levels(const struct mcsm_graph *graph)
+{
+    return graph->ring == NULL ? graph->lanes : (1 << graph->grid->rings) + graph->lanes - 2;
+}
+
+static inline int mcsm_level_at(const struct mcsm_graph *graph, int n)
+{
+    int rings = graph->ring == NULL ? MCSM_RING_LEVELS : 1 << graph->grid->rings;
+
+    return n < rings || graph->ring == NULL ? n : MCSM_RING_LEVELS + n - rings;
+}
+
 /** Whether packets may use lane 0 on one link and lane 1 on another. */
 static inline bool mcsm_changes_lanes(const struct mcsm_graph *graph)
 {

@@ -193,6 +193,9 @@ int mcsm_plan_routes(struct mcsm_graph *graph, const struct mcsm_config *config,
 
     plan->tree = NULL;
     plan->lanes_needed = 0;
+    mcsm_grid_free(graph->grid);
+    graph->grid = NULL;
+    one_lane(graph);
     there = lanes_below_groups(config, there);
     if (engine == MCSM_ENGINE_AUTO && has_bare(graph)) {
         done =

@@ -280,10 +280,19 @@ static bool find_sl(const struct mcsm_query *query, const struct mcsm_path_end *
                                        .qos_class = class_and_sl >> 4};
     const struct mcsm_rule *rule = mcsm_qos_find(sm, &path);
 
-    if (rule != NULL) {
+    const struct mcsm_port *near = from->port ? from->port : to->port;
+    const struct mcsm_port *far = from->port ? to->port : NULL;
+
+    if (mcsm_sm_shares(sm)) {
+        *sl_p = mcsm_sm_level(sm, rule ? rule->sl : sl_of_partition(sm->config, pkey), near, far);
+        if (sm->config->qos.rule_count == 0 && mcsm_asks(query, BIT_SL) &&
+            mcsm_sm_level_fits(sm, wanted, near, far)) {
+            *sl_p = wanted;
+        }
+    } else if (rule != NULL) {
         *sl_p = rule->sl;
     } else if (mcsm_sm_lanes(sm) > 1 && !sm->config->own_levels) {
-        *sl_p = mcsm_sm_lane(sm, from->port ? from->port : to->port, from->port ? to->port : NULL);
+        *sl_p = mcsm_sm_lane(sm, near, far);
     } else {
         *sl_p = sl_of_partition(sm->config, pkey);
         if (mcsm_asks(query, BIT_SL) && mcsm_qos_may_choose(sm->config, wanted)) {

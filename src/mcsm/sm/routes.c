@@ -178,7 +178,7 @@ static struct mcsm_graph *make_graph(const struct mcsm_sm *sm)
 /* The lanes that every link of the cluster has. */
 static int lanes_there(const struct mcsm_sm *sm)
 {
-    int least = sm->config->own_levels ? 1 : MCSM_MAX_LANES;
+    int least = MCSM_MAX_LANES;
     struct mcsm_node *node, *next;
 
     HASH_ITER(hh, sm->next->nodes, node, next) {
@@ -360,6 +360,45 @@ static bool has_transit(const struct mcsm_config *config)
     return false;
 }
 
+/* The lanes for the routes: a share of the lanes for each service level of the configuration. */
+static int lanes_of_routes(const struct mcsm_sm *sm)
+{
+    const struct mcsm_config *config = sm->config;
+    int there = lanes_there(sm);
+
+    if (!config->own_levels) {
+        return there;
+    }
+    if (!config->shares_lanes || there < 2 * config->class_count) {
+        mcsm_info(
+            "%u service levels of the configuration and %d virtual lanes leave one lane for the "
+            "routes",
+            config->class_count, there);
+        return 1;
+    }
+    return there / config->class_count;
+}
+
+/* Computes routes with lanes for each service level of the configuration. If 16 service levels do not
+ * suffice, the routes use one lane. */
+static int plan_routes(struct mcsm_sm *sm, struct mcsm_graph *graph, enum mcsm_engine engine,
+                       struct mcsm_plan *plan)
+{
+    const struct mcsm_config *config = sm->config;
+    int status = mcsm_plan_routes(graph, config, engine, lanes_of_routes(sm), plan);
+    int levels = mcsm_levels(graph) * config->class_count;
+
+    if (status < 0 || graph->lanes == 1 || !config->shares_lanes || levels <= 16) {
+        return status;
+    }
+    mcsm_warn(
+        "%u service levels of the configuration with %d levels of %s routing would be %d of 16 "
+        "service levels: the routes use one lane",
+        config->class_count, mcsm_levels(graph), mcsm_engine_name(plan->engine), levels);
+    mcsm_tree_free(plan->tree);
+    return mcsm_plan_routes(graph, config, engine, 1, plan);
+}
+
 static int compute(struct mcsm_sm *sm, struct mcsm_graph *graph, struct mcsm_tree **tree_p)
 {
     enum mcsm_engine engine = sm->config->engine;
@@ -370,7 +409,7 @@ static int compute(struct mcsm_sm *sm, struct mcsm_graph *graph, struct mcsm_tre
     if (engine == MCSM_ENGINE_AUTO) {
         engine = has_transit(sm->config) ? MCSM_ENGINE_UPDN : MCSM_ENGINE_AUTO;
     }
-    status = mcsm_plan_routes(graph, sm->config, engine, lanes_there(sm), &plan);
+    status = plan_routes(sm, graph, engine, &plan);
     *tree_p = plan.tree;
     sm->stats.engine = plan.engine;
     sm->stats.lanes_needed = plan.lanes_needed;
@@ -416,90 +455,6 @@ int mcsm_sm_route(struct mcsm_sm *sm)
     sm->tree = tree;
     sm->stats.route_ms = mcsm_now() - start;
     return 0;
-}
-
-static int switch_of(const struct mcsm_port *port)
-{
-    const struct mcsm_node *node = port->node->sw ? port->node :
-                                   port->peer     ? port->peer->node :
-                                                    NULL;
-
-    return node != NULL && node->sw ? node->index : -1;
-}
-
-enum {
-    SPARE_SL = 15, /* for the pairs whose level is the service level of groups */
-    DROP = 15      /* the virtual lane of packets that are dropped */
-};
-
-static bool is_for_groups(const struct mcsm_sm *sm, int level)
-{
-    return sm->config->multicast_sl != 0 && level == sm->config->multicast_sl;
-}
-
-uint8_t mcsm_sm_lane(const struct mcsm_sm *sm, const struct mcsm_port *a, const struct mcsm_port *b)
-{
-    int from = switch_of(a), to = b ? switch_of(b) : -1, level;
-
-    if (sm->graph == NULL || from < 0 || to < 0 || from >= sm->graph->count ||
-        to >= sm->graph->count) {
-        return 0;
-    }
-    level = mcsm_lane(sm->graph, from, to);
-    return is_for_groups(sm, level) ? SPARE_SL : level;
-}
-
-int mcsm_sm_lanes(const struct mcsm_sm *sm)
-{
-    int lanes = sm->graph ? sm->graph->lanes : 1;
-
-    return sm->config->multicast_sl >= lanes ? sm->config->multicast_sl + 1 : lanes;
-}
-
-/* The lane of a level. A host has one port, so any lane of a ring will do: lane 0. */
-static int lane_at(const struct mcsm_graph *graph, const struct mcsm_port *port, int level)
-{
-    if (port->node->sw && port->node->index < graph->count) {
-        return mcsm_vl(graph, graph->sw[port->node->index].first_link + port->num, level);
-    }
-    return graph->ring == NULL      ? level :
-           level < MCSM_RING_LEVELS ? 0 :
-                                      2 + level - MCSM_RING_LEVELS;
-}
-
-uint8_t mcsm_sm_vl(const struct mcsm_sm *sm, const struct mcsm_port *port, uint8_t sl)
-{
-    const struct mcsm_graph *graph = sm->graph;
-    int level = sl, lane;
-
-    if (is_for_groups(sm, sl)) {
-        return sl;
-    }
-    if (sl == SPARE_SL) {
-        level = sm->config->multicast_sl;
-    }
-    if (graph == NULL || (sl == SPARE_SL && (graph->ring == NULL || level == 0))) {
-        return graph == NULL && sl == 0 ? 0 : DROP;
-    }
-    if (graph->ring != NULL && level < MCSM_RING_LEVELS && level >> graph->grid->rings != 0) {
-        return DROP;
-    }
-    lane = lane_at(graph, port, level);
-    return lane < graph->lanes ? lane : DROP;
-}
-
-uint64_t mcsm_sm_lane_map(const struct mcsm_sm *sm)
-{
-    const struct mcsm_graph *graph = sm->graph;
-    uint64_t map = mcsm_sm_lanes(sm) - 1;
-
-    for (int i = 0; graph != NULL && graph->ring != NULL && i < graph->count; i++) {
-        for (int p = 0; p <= graph->sw[i].nports; p++) {
-            map = (map ^ graph->ring[graph->sw[i].first_link + p]) * 0x100000001b3ULL;
-        }
-        map ^= graph->sw[i].guid;
-    }
-    return map;
 }
 
 /* ---- multicast ---- */

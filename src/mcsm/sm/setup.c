@@ -150,7 +150,7 @@ void mcsm_sm_ports(struct mcsm_sm *sm)
             if (!mcsm_vl_is_due(sm, port)) {
                 continue;
             }
-            if (sm->config->own_levels) {
+            if (sm->config->own_levels && !sm->config->shares_lanes) {
                 mcsm_vl_write_sl2vl(sm, port);
             }
             mcsm_vl_write_arb(sm, port);
@@ -164,6 +164,7 @@ void mcsm_sm_set_lanes(struct mcsm_sm *sm)
     int lanes = mcsm_sm_lanes(sm);
     uint64_t map = mcsm_sm_lane_map(sm);
     bool changed = map != sm->lanes_set;
+    bool by_routes = !sm->config->own_levels || sm->config->shares_lanes;
     struct mcsm_node *node, *next;
 
     HASH_ITER(hh, sm->next->nodes, node, next) {
@@ -171,8 +172,9 @@ void mcsm_sm_set_lanes(struct mcsm_sm *sm)
             struct mcsm_port *port = &node->ports[i];
             uint8_t info[64], sl;
 
-            if (!sm->config->own_levels && mcsm_port_has_link(port) &&
-                (changed || (lanes > 1 && mcsm_vl_is_due(sm, port)))) {
+            if (by_routes && mcsm_port_has_link(port) &&
+                (changed ||
+                 ((lanes > 1 || sm->config->shares_lanes) && mcsm_vl_is_due(sm, port)))) {
                 mcsm_vl_write_sl2vl(sm, port);
             }
             if (!mcsm_is_end_port(port) || !port->known || port->lid == 0) {

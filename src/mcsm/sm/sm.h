@@ -48,6 +48,7 @@ struct mcsm_sm {
     uint64_t burst_second; /* the second in which `burst` traps 129 to 131 came */
     unsigned burst;
     size_t next_lease;   /* the end port whose M_Key lease is renewed next */
+    int next_vl_switch;  /* the switch whose differing tables are written next */
     size_t next_vl_port; /* the port whose SL2VL and VLArb are read next */
     struct mcsm_sm_stats stats;
 };
@@ -78,6 +79,16 @@ int mcsm_sm_hold(struct mcsm_sm *sm, uint64_t guid, uint8_t port, bool hold);
 uint8_t mcsm_sm_lane(const struct mcsm_sm *sm, const struct mcsm_port *a,
                      const struct mcsm_port *b);
 int mcsm_sm_lanes(const struct mcsm_sm *sm);
+
+/** Whether rules or partitions give service levels, and the routes use several lanes in each. */
+bool mcsm_sm_shares(const struct mcsm_sm *sm);
+
+/** The service level of a path that rules or partitions give level `wish`. Whether a path may have a
+ * service level. Both only if mcsm_sm_shares(). */
+uint8_t mcsm_sm_level(const struct mcsm_sm *sm, uint8_t wish, const struct mcsm_port *a,
+                      const struct mcsm_port *b);
+bool mcsm_sm_level_fits(const struct mcsm_sm *sm, uint8_t sl, const struct mcsm_port *a,
+                        const struct mcsm_port *b);
 
 /**
  * Where the routes use several lanes: the virtual lane of a service level at a port; 15 if the engine

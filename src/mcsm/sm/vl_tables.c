@@ -31,7 +31,7 @@ static int lanes_of_link(const struct mcsm_sm *sm, const struct mcsm_port *port)
  * checked for circles. */
 static uint8_t lane_of(const struct mcsm_sm *sm, const struct mcsm_port *port, uint8_t sl)
 {
-    if (sm->config->own_levels) {
+    if (sm->config->own_levels && !mcsm_sm_shares(sm)) {
         return mcsm_config_lane(sm->config, sl, lanes_of_link(sm, port));
     }
     return mcsm_sm_lanes(sm) == 1 ? sm->config->sl2vl[sl] : mcsm_sm_vl(sm, port, sl);
@@ -245,22 +245,40 @@ static void read_some(struct mcsm_sm *sm, size_t count)
     }
 }
 
-static void write_differing(struct mcsm_sm *sm, size_t count)
+/* Writes the tables of a port that differs. Returns how many more ports this sweep may write. */
+static unsigned write_if_differing(struct mcsm_sm *sm, struct mcsm_port *port, unsigned left)
 {
-    unsigned left = PORTS_PER_SWEEP;
+    if (left == 0 || !port->vl_differs || !mcsm_port_has_link(port)) {
+        return left;
+    }
+    port->vl_now = false;
+    every_table(sm, port, MCSM_SET);
+    every_table(sm, port, MCSM_GET);
+    return left - 1;
+}
 
-    if (mcsm_vl_differing(sm->fabric) == 0) {
+/* Each sweep begins with the switch behind the one where the last sweep reached its limit. */
+static void write_differing(struct mcsm_sm *sm)
+{
+    const struct mcsm_fabric *fabric = sm->fabric;
+    unsigned left = PORTS_PER_SWEEP;
+    int switches = fabric->switch_count, first = sm->next_vl_switch;
+
+    if (mcsm_vl_differing(fabric) == 0) {
         return;
     }
-    for (size_t i = 0; i < count && left > 0; i++) {
-        struct mcsm_port *port = nth_port(sm->fabric, (sm->next_vl_port + i) % count);
-
-        if (mcsm_port_has_link(port) && port->vl_differs) {
-            port->vl_now = false;
-            every_table(sm, port, MCSM_SET);
-            every_table(sm, port, MCSM_GET);
-            left--;
+    for (size_t i = 0; fabric->ends != NULL && i < fabric->end_count; i++) {
+        if (!fabric->ends[i]->node->sw) {
+            left = write_if_differing(sm, fabric->ends[i], left);
         }
+    }
+    for (int i = 0; i < switches && left > 0; i++) {
+        struct mcsm_node *node = fabric->switches[(first + i) % switches];
+
+        for (int p = 1; p <= node->nports; p++) {
+            left = write_if_differing(sm, &node->ports[p], left);
+        }
+        sm->next_vl_switch = (first + i + 1) % switches;
     }
 }
 
@@ -270,7 +288,7 @@ void mcsm_vl_check(struct mcsm_sm *sm)
     bool sets = sm->config->own_levels || mcsm_sm_lanes(sm) > 1 || sm->config->set_vlarb;
 
     if (sets && count > 0) {
-        write_differing(sm, count);
+        write_differing(sm);
         read_some(sm, count);
     }
 }
