@@ -1,8 +1,9 @@
 /*
  * Copies that are slow on some processors. On Zen 3 and Zen 4 `rep movsb` moves 2 bytes per
  * nanosecond instead of 60 if the destination is 1 to 31 bytes behind the source, modulo 4096.
- * malloc() begins long blocks 16 bytes behind the begin of a page. So the copy from a page to such a
- * block is slow. glibc uses `rep movsb` for 4 KB and more, and the kernel uses it for all lengths.
+ * malloc() begins long blocks 16 bytes behind the begin of a page, so a copy from the begin of a
+ * page to a long block is slow. glibc uses `rep movsb` for 4 KB and more. The kernel uses
+ * `rep movsb` for all lengths.
  */
 #ifndef COMMON_SLOW_MOVE_H
 #define COMMON_SLOW_MOVE_H

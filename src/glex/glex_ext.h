@@ -152,8 +152,8 @@ struct glex_ext_pin;
  * pointer leads to private zero pages: the child neither reads nor changes the peer's memory.
  * @param [out] pin_p  *pin_p is NULL for memory of this endpoint itself, which stays as long as the
  *        endpoint. pin_p NULL: the pointer is valid until the next call with this endpoint, and not
- *        in a child of fork(). Errors: NOT_IMPLEMENTED (the memory was not allocated from the NIC,
- *        or this NIC lacks GLEX_EXT_CAP_MAP, or the peer is on another host), ACCESS_ERR (key,
+ *        in a child of fork(). Errors: NOT_IMPLEMENTED (the memory was not allocated from the NIC
+ *        and is not known to be shared with the peer in another way, or this NIC lacks GLEX_EXT_CAP_MAP, or the peer is on another host), ACCESS_ERR (key,
  *        handle or range), NO_EP_RESOURCE (no such peer), NO_MEM_RESOURCE (this process lacks
  *        memory, mappings or descriptors; RDMA may still be possible).
  */

@@ -1,12 +1,12 @@
 /*
- * Memory that this process and a peer share already. An MPI library may allocate windows in a file
- * that all processes of a host map, as MPICH does for MPI_Win_allocate(). Such memory is not NIC
- * memory, so the kernel copies for each put and get. If this process maps the same file, this file
- * makes one more mapping, an alias, and copies need no kernel.
+ * Memory that this process and a peer share without the NIC. An MPI library may allocate windows in
+ * a file that all processes of a host map, as MPICH does for MPI_Win_allocate(). For the NIC such
+ * memory is private, and the kernel copies for each put and get. If this process maps the same file,
+ * glex_alias_new() makes one more mapping, an alias. Copies to an alias need no kernel.
  *
  * The kernel's list of a process's mappings names the file of each mapping. The alias duplicates the
- * mapping that this process has already. So the process needs no access to the file, which may have
- * no name any more, and the alias stays valid when the program unmaps its own mapping.
+ * mapping that this process has already. So this process need not open the file, whose name may be
+ * gone. The alias stays valid when the program unmaps its own mapping.
  */
 #include "core/alias.h"
 
