@@ -432,6 +432,14 @@ TEST_F(Spec, PKeyTablesAreOwnedWhole)
     EXPECT_EQ(0x8105, pkey(2, 1, 5));
     EXPECT_EQ(2, keys_of(2, 1));
     EXPECT_EQ(0, model.nodes[0].ports[2].info[MCSM_PI_OPER_VLS_HI] & 0xf);
+    start(partition);
+    EXPECT_EQ(MCSM_PI_ENFORCE_PKEYS, model.nodes[0].ports[2].info[MCSM_PI_OPER_VLS_HI] & 0xf);
+    start(); /* a filter of the default partition alone would drop nothing */
+    EXPECT_EQ(0, model.nodes[0].ports[2].info[MCSM_PI_OPER_VLS_HI] & 0xf);
+    EXPECT_EQ(1, keys_of(2, 1));
+    start("[partition default]\npkey = 0x7fff\nfull = 0x201\nlimited = all\n");
+    EXPECT_EQ(MCSM_PI_ENFORCE_PKEYS, model.nodes[0].ports[2].info[MCSM_PI_OPER_VLS_HI] & 0xf)
+        << "limited members could name the full key";
 }
 
 TEST_F(Spec, FortyPartitions)

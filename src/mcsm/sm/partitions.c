@@ -200,6 +200,14 @@ static void write_blocks(struct mcsm_sm *sm, struct mcsm_port *port, const uint1
     }
 }
 
+/* Whether all hosts are full members of the only partition. A filter would pass every packet that the
+ * hosts accept. */
+static bool is_one_for_all(const struct mcsm_config *config)
+{
+    return config->partition_count == 1 && config->partitions[0].pkey == DEFAULT_KEY &&
+           config->partitions[0].all_full;
+}
+
 /* The table of a switch port belongs to the manager, so it is written without being read. */
 static void plan_filter(struct mcsm_sm *sm, struct mcsm_port *port, const uint16_t *keys,
                         unsigned count)
@@ -212,7 +220,7 @@ static void plan_filter(struct mcsm_sm *sm, struct mcsm_port *port, const uint16
     for (unsigned i = 0; i < count; i++) {
         used += keys[i] != 0;
     }
-    if (!sm->config->enforce_partitions || room == 0) {
+    if (!sm->config->enforce_partitions || room == 0 || is_one_for_all(sm->config)) {
         return;
     }
     if (used > room) {
