@@ -386,12 +386,6 @@ class Stage
         if (ep != nullptr) {
             (void)uct_ep_check(ep->handle, 0, NULL);
         }
-        /* Nothing else may need the peer, and then no look finds the peer gone */
-        for (unsigned i = 0; i < iface->num_vcs; ++i) {
-            if ((iface->vcs[i] != to_c->vc()) && (iface->vcs[i]->state == UCT_GLEX_VC_OPEN)) {
-                uct_glex_ctl_post(iface->vcs[i], UCT_GLEX_CTL_CREDIT);
-            }
-        }
         progress_until("all of the peer to be released", [&] {
             unsigned held = 0;
 

@@ -311,14 +311,12 @@ int uct_glex_vc_is_drained(uct_glex_vc_t *vc)
             (vc->rx_started == 0));
 }
 
-/* Whether uct_glex_vc_watch() must check the peer: an endpoint, an operation or a message needs the
- * peer, or new peers need the peer's entries of the MPQ */
-static int uct_glex_vc_is_watched(uct_glex_vc_t *vc)
+/* Whether uct_glex_vc_watch() must check the peer. An open VC without endpoints counts, too: if its
+ * peer dies, the mappings of the peer's memory and the peer's entries of the MPQ must come back. */
+static int uct_glex_vc_is_watched(const uct_glex_vc_t *vc)
 {
     return vc->peer_left || vc->peer_dead || (vc->state == UCT_GLEX_VC_CONNECTING) ||
-           ((vc->state == UCT_GLEX_VC_OPEN) &&
-            (!ucs_list_is_empty(&vc->eps) || vc->ctl_inflight || (vc->rx_started > 0) ||
-             !ucs_queue_is_empty(&vc->tx_ops) || uct_glex_mpq_is_short(vc->iface)));
+           (vc->state == UCT_GLEX_VC_OPEN);
 }
 
 /* New peers wait for the entries of dead peers. The CTL lets a NIC without knowledge of dead peers
