@@ -26,6 +26,7 @@ enum Sent {
     CONNECT,      /* with the peer's known name of the VC */
     CONNECT_ANEW, /* with another name */
     ACCEPT,
+    ACCEPT_ANEW, /* with another name */
     CTL,
     ACK,
     END_ORDERLY,
@@ -53,25 +54,26 @@ enum Sent {
 const char *const row_names[] = {"no VC", "WAIT_MPQ", "CONNECTING",  "ACCEPTING",
                                  "OPEN",  "leaving",  "PEER_CLOSED", "FAILED"};
 const char *const sent_names[] = {
-    "CONNECT",  "CONNECT anew", "ACCEPT",      "CTL",       "ACK",        "END orderly",
-    "END",      "END unknown",  "AM",          "SR",        "type 0",     "ER event",
-    "ring",     "op event",     "CTL REQUEST", "CTL GRANT", "CTL REVOKE", "CTL RELEASED",
-    "CTL NACK", "old version",  "too short",   "AM early",  "AM again",   "AM zero-copy"};
+    "CONNECT",     "CONNECT anew", "ACCEPT",     "ACCEPT anew",  "CTL",
+    "ACK",         "END orderly",  "END",        "END unknown",  "AM",
+    "SR",          "type 0",       "ER event",   "ring",         "op event",
+    "CTL REQUEST", "CTL GRANT",    "CTL REVOKE", "CTL RELEASED", "CTL NACK",
+    "old version", "too short",    "AM early",   "AM again",     "AM zero-copy"};
 
 /* The row of the newest VC after a message, by its first letter ("no VC" is N). docs/protocol.md
  * has the same table. */
 const char *const expected[ROWS] = {
-    /* CONNECT: known, another name; ACCEPT, CTL, ACK; END: orderly, failed, unknown; AM, SR, type 0;
+    /* CONNECT, ACCEPT: known, another name; CTL, ACK; END: orderly, failed, unknown; AM, SR, type 0;
      * events: ER, ring, operation; CTL: REQUEST, GRANT, REVOKE, RELEASED, NACK; another version, too
      * short; AM: early, again, zero-copy */
-    /* no VC */ "OO NNN NNN NNN NNN NNNNN NN NNN",
-    /* WAIT_MPQ */ "AA WWW WWW WWW WWW WFWWW WW WFW",
-    /* CONNECTING */ "OO OCC FFF CCC CCC CFCCC CC CFC",
-    /* ACCEPTING */ "AA AAA PPP AAA AAA AFAAA AA AFA",
-    /* OPEN */ "OO OOO PFF OFO OOO OFOOO OO OFF",
-    /* leaving */ "LO LLL LLL PFL LLL LFLLL LL LFF",
-    /* PEER_CLOSED */ "PO PPP PPP PPP PPP PPPPP PP PPP",
-    /* FAILED */ "OO FFF FFF FFF FFF FFFFF FF FFF",
+    /* no VC */ "OO NNNN NNN NNN NNN NNNNN NN NNN",
+    /* WAIT_MPQ */ "AA WWWW WWW WWW WWW WFWWW WW WFW",
+    /* CONNECTING */ "OO OOCC FFF CCC CCC CFCCC CC CFC",
+    /* ACCEPTING */ "AA AAAA PPP AAA AAA AFAAA AA AFA",
+    /* OPEN */ "OO OFOO PFF OFO OOO OFOOO OO OFF",
+    /* leaving */ "LO LFLL LLL PFL LLL LFLLL LL LFF",
+    /* PEER_CLOSED */ "PO PPPP PPP PPP PPP PPPPP PP PPP",
+    /* FAILED */ "OO FFFF FFF FFF FFF FFFFF FF FFF",
 };
 
 std::string without_spaces(std::string text)
@@ -254,6 +256,7 @@ class Stage
         case CONNECT:
         case CONNECT_ANEW:
         case ACCEPT:
+        case ACCEPT_ANEW:
         case CTL:
         case CTL_REQUEST:
         case CTL_GRANT:
@@ -483,13 +486,16 @@ class Stage
 
         int is_connect = (sent == CONNECT) || (sent == CONNECT_ANEW);
 
-        forged->hdr.type_am = (sent == ACCEPT) ? UCT_GLEX_MP_ACCEPT :
-                              is_connect       ? UCT_GLEX_MP_CONNECT :
-                                                 UCT_GLEX_MP_CTL;
+        int is_accept = (sent == ACCEPT) || (sent == ACCEPT_ANEW);
+
+        forged->hdr.type_am = is_accept  ? UCT_GLEX_MP_ACCEPT :
+                              is_connect ? UCT_GLEX_MP_CONNECT :
+                                           UCT_GLEX_MP_CTL;
         forged->hdr.credits.mp_limit = 4;
         ctl->version = UCT_GLEX_WIRE_VERSION - (sent == OLD_VERSION);
         ctl->flags = ctl_flags(sent);
-        ctl->vc_id = peer_id() + ((sent == CONNECT_ANEW) ? UCT_GLEX_VC_MAX : 0);
+        ctl->vc_id =
+            peer_id() + (((sent == CONNECT_ANEW) || (sent == ACCEPT_ANEW)) ? UCT_GLEX_VC_MAX : 0);
         ctl->uuid = a.internals()->uuid;
         ctl->src_uuid = b->internals()->uuid;
         ctl->key = b->internals()->md->key;
@@ -556,6 +562,80 @@ TEST(States, EachMessageInEachState)
             }
             EXPECT_EQ(found, without_spaces(expected[row])) << row_names[row];
         }
+    });
+}
+
+/* The peer has left, and one message of the peer is missing. A message that is sent meanwhile is
+ * accepted, and nobody delivers it: the next flush says so. */
+TEST(States, MessageAfterTheEndIsReported)
+{
+    isolated({}, [] {
+        ErrorLog log;
+        Stage stage;
+        ucs_status_t status = UCS_OK;
+
+        stage.bring(LEAVING);
+        EXPECT_OK(stage.ep->am_short(AM_ID, 0, NULL, 0));
+        stage.send(AM);
+        stage.take();
+        EXPECT_EQ(letter(stage.row()), letter(PEER_CLOSED));
+        progress_until("an answer of the flush", [&] {
+            status = uct_ep_flush(stage.ep->handle, 0, NULL);
+            return status != UCS_ERR_NO_RESOURCE;
+        });
+        EXPECT_EQ(status, UCS_ERR_CONNECTION_RESET);
+    });
+}
+
+/* An END that claims is followed by a message for the same connection. So the message is from another
+ * connection of the peer, and the other connection learns the end. */
+TEST(States, MessageAfterTheClaimIsAnswered)
+{
+    isolated({}, [] {
+        ErrorLog log;
+        Stage stage;
+
+        stage.open();
+        stage.send(END_FAILED);
+        stage.send(AM);
+        stage.take();
+        EXPECT_EQ(letter(stage.row()), letter(FAILED));
+        progress_until("the peer to learn the end", [&] { return stage.back->failed(); });
+    });
+}
+
+/* Puts while a peer leaves that has not delivered all messages: they wait, as the connection is about
+ * to fail, and then return the error. */
+TEST(States, PutWhileMessagesAreLost)
+{
+    isolated({}, [] {
+        ErrorLog log;
+        Stage stage;
+        Memory memory(stage.md_b, 4096, Memory::NIC);
+        RemoteMemory remote(memory.describe());
+        uint64_t value = 42;
+        ucs_status_t status = UCS_OK;
+
+        stage.open();
+        EXPECT_OK(stage.ep->am_short(AM_ID, 0, NULL, 0));
+        --stage.vc()->tx.seq; /* the forged END says that this message was not delivered */
+        stage.send(END_ORDERLY, stage.vc()->rx_seq + 1);
+        ++stage.vc()->tx.seq;
+        stage.take();
+        EXPECT_EQ(letter(stage.row()), letter(LEAVING));
+        EXPECT_EQ(uct_ep_put_short(stage.ep->handle, &value, sizeof(value), remote.address,
+                                   remote.rkey.rkey),
+                  UCS_ERR_NO_RESOURCE);
+        stage.send(AM);
+        stage.take();
+        progress_until("an answer of the put", [&] {
+            status = uct_ep_put_short(stage.ep->handle, &value, sizeof(value), remote.address,
+                                      remote.rkey.rkey);
+            return status != UCS_ERR_NO_RESOURCE;
+        });
+        EXPECT_EQ(status, UCS_ERR_ENDPOINT_TIMEOUT);
+        EXPECT_TRUE(stage.ep->failed());
+        EXPECT_NE(*(uint64_t *)memory.data, value);
     });
 }
 

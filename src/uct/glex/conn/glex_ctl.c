@@ -521,6 +521,13 @@ void uct_glex_ctl_recv_connect(uct_glex_iface_t *iface, uint64_t src, const uct_
     uct_glex_ctl_take_connect(vc, hdr, &ctl);
 }
 
+/* Whether an ACCEPT comes from another VC than the peer's CONNECT, which had opened our VC. The peer
+ * gave up the VC of its CONNECT, and made another VC for our CONNECT. */
+static int uct_glex_ctl_is_of_other(const uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl)
+{
+    return (vc->state == UCT_GLEX_VC_OPEN) && (vc->tx.vc_id != ctl->vc_id);
+}
+
 void uct_glex_ctl_recv(uct_glex_vc_t *vc, const uct_glex_hdr_t *hdr, unsigned length)
 {
     uct_glex_ctl_t ctl;
@@ -533,6 +540,11 @@ void uct_glex_ctl_recv(uct_glex_vc_t *vc, const uct_glex_hdr_t *hdr, unsigned le
     }
     switch (uct_glex_hdr_type(hdr->word)) {
     case UCT_GLEX_MP_ACCEPT:
+        if (uct_glex_ctl_is_of_other(vc, &ctl)) {
+            vc->tx.vc_id = ctl.vc_id; /* END goes to the VC that sent ACCEPT */
+            uct_glex_vc_fail(vc, UCS_ERR_ENDPOINT_TIMEOUT);
+            return;
+        }
         if (vc->state != UCT_GLEX_VC_CONNECTING) {
             ucs_debug("glex: unexpected accept from 0x%" PRIx64, vc->peer);
             return;

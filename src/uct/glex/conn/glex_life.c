@@ -198,6 +198,7 @@ void uct_glex_vc_peer_leaves(uct_glex_vc_t *vc, uint16_t last_seq, int is_orderl
     }
     vc->peer_left = 1;
     vc->left_seq = last_seq;
+    vc->left_tx_seq = vc->tx.seq;
     vc->is_stale = !is_orderly;
     uct_glex_vc_schedule(vc);
 }
@@ -210,6 +211,9 @@ static void uct_glex_vc_peer_closed(uct_glex_vc_t *vc)
         !ucs_queue_is_empty(&vc->tx_ops)) {
         uct_glex_vc_fail(vc, UCS_ERR_ENDPOINT_TIMEOUT);
     } else {
+        if (vc->tx.seq != vc->left_tx_seq) {
+            vc->status = UCS_ERR_CONNECTION_RESET; /* messages were accepted after END */
+        }
         uct_glex_vc_teardown(vc, UCT_GLEX_VC_PEER_CLOSED,
                              (vc->status == UCS_OK) ? UCS_ERR_ENDPOINT_TIMEOUT : vc->status, 0);
     }

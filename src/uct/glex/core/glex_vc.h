@@ -82,6 +82,8 @@ struct uct_glex_vc {
     uint16_t watch_mark; /* sum of counters at the last look for dead peers */
     uint16_t held[UCT_GLEX_SHARES]; /* operations by enum uct_glex_op_type, without held operations
                                      * (uct_glex_op_t.held) */
+    uint16_t left_tx_seq;           /* peer_left: tx.seq at that time. The peer delivers no later
+                                     * message. */
     uint16_t ctl;                   /* control flags to be sent */
     uint16_t released_index;        /* name of the FIFO to be sent in ER_RELEASED */
     uint8_t released_gen;
