@@ -19,6 +19,7 @@ Row = collections.namedtuple('Row', 'title kind ours theirs op bound')
 
 STREAM_SIZES = (KB, 4 * KB, 8 * KB) # copied into the channel's buffers
 BULK_SIZES = (64 * KB, MB, 16 * MB)
+PRIVATE_SIZES = (128 * KB, 256 * KB, MB, 4 * MB, 16 * MB, 64 * MB) # of both processes' copies
 
 UNITS = {'ns': 1e9, 'us': 1e6, 'ms': 1e3, 'M/s': 1e-6, 'MB/s': 1e-6}
 
@@ -45,6 +46,11 @@ def perftest(name, size, layout=None, seconds=True, messages=True, env=None, ext
 def private_memory(column):
     """Memory that is nobody's but the process's."""
     return {'UCX_%s_ALLOC' % COLUMNS[column].tls.upper(): 'mmap'}
+
+
+def heap_memory(_):
+    """The same for UCP, as malloc() gives it."""
+    return {'UCX_ALLOC_PRIO': 'heap'}
 
 
 def nic_memory(_):
@@ -97,6 +103,10 @@ def ucp_tests(tests):
             'UCP tag %s bandwidth' % size_name(size), False, 'MB/s',
             ['er', 'sr', 'posix', 'posix,cma'],
             perftest('tag_bw', size, seconds=False, messages=False))
+    for size in PRIVATE_SIZES:
+        tests['tag.private.%d' % size] = Test(
+            'UCP tag %s bandwidth, private' % size_name(size), False, 'MB/s', ['er', 'posix,cma'],
+            perftest('tag_bw', size, None, False, False, heap_memory))
     for name, test in (('ucp_put_bw', 'put'), ('ucp_get', 'get')):
         for size in (4 * KB, 64 * KB, MB, 4 * MB):
             tests['%s.nic.%d' % (test, size)] = Test(
@@ -133,6 +143,19 @@ def mpi_windows(tests, library, name):
                                 messages=False))
 
 
+def mpi_long(tests, library, name):
+    """Long messages in memory from malloc(), to a receiver whose sender waits or computes."""
+    columns = ['er', 'posix,cma'] + ['vader'] * (library == 'openmpi')
+    for size in PRIVATE_SIZES:
+        count = max(4, 64 * MB // size)
+        tests['%s.bw.%d' % (library, size)] = Test(
+            '%s %s bandwidth' % (name, size_name(size)), False, 'MB/s', columns,
+            mpi_program(library, 'mpi_bw', 1e6, 2, size, count, messages=False))
+        tests['%s.busy.%d' % (library, size)] = Test(
+            '%s %s, the sender computes' % (name, size_name(size)), True, 'us', columns,
+            mpi_program(library, 'mpi_busy', 1e-6, 2, size, min(count, 50), messages=False))
+
+
 def mpi_tests(tests):
     columns = ['er', 'sr', 'posix,cma']
     for library, name in (('openmpi', 'Open MPI'), ('mpich', 'MPICH')):
@@ -143,6 +166,7 @@ def mpi_tests(tests):
         tests[library + '.bw'] = Test(name + ' 1 MB bandwidth', False, 'MB/s', columns,
                                       mpi_program(library, 'mpi_bw', 1e6, 2, MB, 128))
         mpi_windows(tests, library, name)
+        mpi_long(tests, library, name)
         # MPICH's ranks spin while they wait: beyond 32 on two processors that is all they do
         for ranks in (32, 64) if library == 'openmpi' else (32,):
             for size in (8, 4096):
@@ -175,6 +199,11 @@ def brief_rows(tests):
               ('mpich.rate', cma[1:])]
     return [Row(tests[name].title, 'ratio', [(name, 'er')], [(name, other) for other in theirs],
                 None, None) for name, theirs in chosen]
+
+
+def private_bound(size):
+    """The target of a copy that both processes make, on processors that share a core."""
+    return 1.6 if size >= MB else 1.3
 
 
 def all_rows(tests):
@@ -211,6 +240,8 @@ def all_rows(tests):
              pair('tag.rate.8', 'er', ['posix'], None, None, tests)]
     rows += [pair('tag.bw.%d' % size, 'er', ['posix', 'posix,cma'], '>=', 1.0, tests)
              for size in STREAM_SIZES + BULK_SIZES]
+    rows += [pair('tag.private.%d' % size, 'er', ['posix,cma'], '>=', private_bound(size), tests)
+             for size in PRIVATE_SIZES]
     for library in ('openmpi', 'mpich'):
         rows += [pair(library + '.lat', 'er', ['posix,cma'], '<=', 0.85, tests),
                  pair(library + '.rate', 'er', ['posix,cma'], '>=', 1.3, tests),
@@ -218,6 +249,11 @@ def all_rows(tests):
                  pair(library + '.lat', 'sr', ['posix,cma'], None, None, tests)]
         rows += [pair(test, 'er', ['posix,cma'], '<=', 1.0, tests) for test in tests
                  if test.startswith(library + '.win.')]
+        others = tests['%s.bw.%d' % (library, MB // 4)].columns[1:]
+        rows += [pair('%s.bw.%d' % (library, size), 'er', others, '>=', private_bound(size), tests)
+                 for size in PRIVATE_SIZES]
+        rows += [pair('%s.busy.%d' % (library, size), 'er', others, '<=', 1.05, tests)
+                 for size in PRIVATE_SIZES]
     rows += [pair('wakeup', 'er', ['posix'], '<=', 1.0, tests),
              pair('wakeup', 'sr', ['posix'], None, None, tests)]
     rows += [pair(test, 'er', ['posix'], '<=', 1.0, tests) for test in tests if '.a2a.' in test]
