@@ -78,6 +78,9 @@ struct glex_ext_counters {
     uint64_t net_peers;         /**< connections with them at the moment, each for one direction */
     uint64_t net_ended;         /**< connections that ended because the peer was gone or silent */
     uint64_t net_denied;        /**< tries to connect without proof of the job's key */
+    uint64_t helped_bytes;      /**< bytes of own long puts and gets that peers copied */
+    uint64_t help_bytes;        /**< bytes that this endpoint copied for peers */
+    uint64_t help_waits;        /**< copies whose helper was slow or failed */
 };
 
 /**

@@ -346,8 +346,7 @@ static bool gfi_ep_is_busy(const struct gfi_ep *ep)
     for (i = 0; i < ep->domain->num_ops; i++) {
         op = ep->domain->ops[i];
         if (op->in_use && op->ep == ep &&
-            (op->in_flight || op->shared > 0 ||
-             ((op->flags & FI_INJECT) && op->type != GFI_OP_RECV) ||
+            (op->in_flight || ((op->flags & FI_INJECT) && op->type != GFI_OP_RECV) ||
              (op->type == GFI_OP_SEND && !op->awaits_fin))) {
             return true;
         }
@@ -365,7 +364,7 @@ static void gfi_ep_goodbye(struct gfi_ep *ep)
 }
 
 /* Ends the operations of a closed endpoint. Operations of the program are reported as canceled.
- * Operations that UCT still works on end by gfi_op_end_silently() later. */
+ * Operations that UCT still works on are freed later. */
 static void gfi_ep_drop_ops(struct gfi_ep *ep)
 {
     struct gfi_domain *domain = ep->domain;
@@ -382,13 +381,13 @@ static void gfi_ep_drop_ops(struct gfi_ep *ep)
             free(op->recv);
             op->recv = NULL;
         }
-        if (op->type != GFI_OP_RECV && op->type != GFI_OP_SHARE && !op->in_flight) {
+        if (op->type != GFI_OP_RECV && !op->in_flight) {
             gfi_op_complete(op, FI_ECANCELED);
             continue;
         }
         op->ep = NULL;
         if (!op->in_flight) {
-            gfi_op_end_silently(op);
+            gfi_op_free(op);
         }
     }
     ep->num_tx = 0;

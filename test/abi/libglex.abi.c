@@ -382,6 +382,9 @@ struct glex_ext_counters {
     uint64_t net_peers;
     uint64_t net_ended;
     uint64_t net_denied;
+    uint64_t helped_bytes;
+    uint64_t help_bytes;
+    uint64_t help_waits;
 };
 glex_ret_t glex_ext_set_single_threaded(glex_ep_handle_t ep);
 glex_ret_t glex_ext_query_device(glex_device_handle_t dev, struct glex_ext_device_attr *attr);

@@ -1,6 +1,7 @@
 #include "internals.h"
 
 #include "core/endpoint.h"
+#include "core/help.h"
 #include "base/fabric.h"
 #include "core/shm.h"
 
@@ -55,12 +56,13 @@ unsigned internals_ptracer_calls(void)
 }
 
 static void (*store_hook)(void);
+static unsigned fetches;
 
 /* Likewise */
 ssize_t process_vm_writev(pid_t pid, const struct iovec *local, unsigned long num_local,
                           const struct iovec *remote, unsigned long num_remote, unsigned long flags)
 {
-    void (*hook)(void) = store_hook;
+    void (*hook)(void) = __atomic_load_n(&store_hook, __ATOMIC_ACQUIRE);
 
     if (hook != NULL) {
         hook();
@@ -68,9 +70,22 @@ ssize_t process_vm_writev(pid_t pid, const struct iovec *local, unsigned long nu
     return syscall(SYS_process_vm_writev, pid, local, num_local, remote, num_remote, flags);
 }
 
+/* Likewise */
+ssize_t process_vm_readv(pid_t pid, const struct iovec *local, unsigned long num_local,
+                         const struct iovec *remote, unsigned long num_remote, unsigned long flags)
+{
+    __atomic_fetch_add(&fetches, 1, __ATOMIC_RELAXED); /* a number for the test */
+    return syscall(SYS_process_vm_readv, pid, local, num_local, remote, num_remote, flags);
+}
+
 void internals_on_storing(void (*hook)(void))
 {
-    store_hook = hook;
+    __atomic_store_n(&store_hook, hook, __ATOMIC_RELEASE);
+}
+
+unsigned internals_fetches(void)
+{
+    return __atomic_load_n(&fetches, __ATOMIC_RELAXED);
 }
 
 static unsigned interruptions;
@@ -320,4 +335,83 @@ void internals_coll_offer(void *area, unsigned index)
 bool internals_has_lock(glex_ep_handle_t handle)
 {
     return glex_endpoint(handle)->threads.on;
+}
+
+void internals_help_job(glex_ep_handle_t ep, glex_ep_handle_t helper,
+                        const struct internals_job *job)
+{
+    struct glex_segment_header *hdr = glex_endpoint(ep)->segment.hdr;
+
+    hdr->job.owner = glex_endpoint(helper)->segment.incarnation + job->for_another;
+    hdr->job.type = job->type;
+    hdr->job.mh = job->mh;
+    hdr->job.offset = job->offset;
+    hdr->job.addr = job->addr;
+    hdr->job.len = job->len;
+    hdr->job.report = GLEX_CLAIM(job->number, 0);
+    hdr->job.claim = GLEX_CLAIM(job->number + job->late, job->next);
+    glex_endpoint(helper)->segment.hdr->asker = hdr->addr | GLEX_ASKER;
+}
+
+unsigned internals_help_reported(glex_ep_handle_t ep, bool *failed)
+{
+    uint64_t report = glex_endpoint(ep)->segment.hdr->job.report;
+
+    *failed = report & GLEX_REPORT_FAILED;
+    return (unsigned)(report & GLEX_REPORT_COUNT_MASK);
+}
+
+bool internals_help_asked(glex_ep_handle_t helper)
+{
+    return glex_endpoint(helper)->segment.hdr->asker != 0;
+}
+
+static struct glex_job *asked_job;
+
+int internals_help_claim(glex_ep_handle_t helper, unsigned *num_p)
+{
+    struct glex_endpoint *ep = glex_endpoint(helper);
+    uint64_t asker = __atomic_load_n(&ep->segment.hdr->asker, __ATOMIC_ACQUIRE), claim;
+    struct glex_peer *peer;
+    uint32_t first;
+    int status;
+
+    peer = asker == 0 ? NULL : glex_endpoint_peer(ep, asker & ~GLEX_ASKER, &status);
+    if (peer == NULL) {
+        return -1;
+    }
+    asked_job = &peer->base->job;
+    claim = __atomic_load_n(&asked_job->claim, __ATOMIC_ACQUIRE);
+    first = (uint32_t)(claim & GLEX_CLAIM_PLACE_MASK);
+    if ((uint64_t)first * INTERNALS_GRANULE >= asked_job->len) {
+        return -1;
+    }
+    *num_p = glex_help_piece(asked_job->len, first);
+    if ((uint64_t)(first + *num_p) * INTERNALS_GRANULE > asked_job->len ||
+        !__atomic_compare_exchange_n(&asked_job->claim, &claim, claim + *num_p, false,
+                                     __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
+        return -1;
+    }
+    return (int)first;
+}
+
+void internals_help_report(glex_ep_handle_t helper, unsigned num, bool failed)
+{
+    (void)helper;
+    __atomic_fetch_add(&asked_job->report, failed ? GLEX_REPORT_FAILED : num, __ATOMIC_RELEASE);
+}
+
+void internals_help_forget(glex_ep_handle_t ep, uint64_t peer_addr)
+{
+    int status;
+    struct glex_peer *peer = glex_endpoint_peer(glex_endpoint(ep), peer_addr, &status);
+
+    if (peer != NULL) {
+        peer->help_skip = peer->help_pause = peer->help_absent = 0;
+    }
+}
+
+unsigned internals_help_piece(uint64_t len, unsigned first)
+{
+    return glex_help_piece(len, first);
 }

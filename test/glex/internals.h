@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -74,8 +75,45 @@ void internals_claim_only(glex_ep_handle_t ep, glex_ep_addr_t peer, int which);
 /** Post an empty message without a wake-up, as if killed after the publication. */
 void internals_post_without_waking(glex_ep_handle_t ep, glex_ep_addr_t peer);
 
+/** A copy that another endpoint may help with. */
+struct internals_job {
+    uint64_t type, mh, offset, addr, len;
+    uint64_t number, next; /* of the copy; its next granule */
+    uint64_t late;         /* the report belongs to a copy so many before */
+    uint64_t for_another;  /* not 0: the copy is for another helper */
+};
+
+/** `ep` asks `helper` for help, and copies nothing itself. */
+void internals_help_job(glex_ep_handle_t ep, glex_ep_handle_t helper,
+                        const struct internals_job *job);
+
+/** Claims and reports count granules of so many bytes. */
+#define INTERNALS_GRANULE 32768u
+
+/** How many granules the helper has reported. */
+unsigned internals_help_reported(glex_ep_handle_t ep, bool *failed);
+
+/** As a helper, claim the next piece of the endpoint that asks for help, and do no more. @return Its
+ *  first granule, or -1. */
+int internals_help_claim(glex_ep_handle_t helper, unsigned *num_p);
+
+/** As a helper, report the claimed piece of so many granules, copied or not, or its failure. */
+void internals_help_report(glex_ep_handle_t helper, unsigned num, bool failed);
+
+/** Forget that a peer was slow to help, or did not come: the next copy asks for its help. */
+void internals_help_forget(glex_ep_handle_t ep, uint64_t peer_addr);
+
+/** The helper's piece, in granules, that begins at a granule of a copy. */
+unsigned internals_help_piece(uint64_t len, unsigned first);
+
 /** Call `hook` before each store into private memory of a process. */
 void internals_on_storing(void (*hook)(void));
+
+/** How often this process has read private memory of a process. */
+unsigned internals_fetches(void);
+
+/** Whether anybody asks this endpoint for help. */
+bool internals_help_asked(glex_ep_handle_t helper);
 
 /** Whether the endpoint is for several threads. */
 bool internals_has_lock(glex_ep_handle_t ep);

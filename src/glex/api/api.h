@@ -133,6 +133,9 @@ static GLEX_ALWAYS_INLINE void glex_queue_discard_in_turn(struct glex_endpoint *
 /** Returns how many polls may find nothing before glex_endpoint_idle(). */
 uint32_t glex_endpoint_patience(const struct glex_endpoint *ep);
 
+/** glex_ext_poll() does the work that it leaves out after that many empty polls. */
+void glex_poll_divide(struct glex_endpoint *ep, uint32_t polls);
+
 /** Does the work that the hot paths leave out: the network, collectives, delayed messages of
  *  GLEX_FAULT. */
 void glex_endpoint_progress(struct glex_endpoint *ep);

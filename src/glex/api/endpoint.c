@@ -8,6 +8,7 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "coll/coll.h"
+#include "core/help.h"
 #include "core/shm.h"
 #include "core/wait.h"
 #include "debug/capture.h"
@@ -74,6 +75,7 @@ static void endpoints_child(void)
         glex_peer_fork(&ep->peers);
         glex_net_fork(ep);
         ep->poll.polls_left = 1; /* glex_ext_poll() finds nothing, and refuses when it looks why */
+        ep->poll.polls_rest = 0;
         ep->eq.head = ep->eq.cursor = 0; /* a position that zeros do not publish */
         ep->mpq.head = ep->mpq.cursor = 0;
         ep->dev->num_eps = 0;
@@ -82,6 +84,7 @@ static void endpoints_child(void)
     }
     glex_endpoints = NULL;
     glex_cma_fork();
+    glex_help_fork();
     glex_capture_fork();
     glex_lock_reset(&glex_endpoints_lock);
 }
@@ -125,18 +128,21 @@ static void ep_exit_net(struct glex_endpoint *ep)
 static void __attribute__((destructor)) endpoints_exit(void)
 {
     struct glex_endpoint *ep;
-    bool some;
+    bool some, idle;
 
     if (__atomic_load_n(&endpoints_pid, __ATOMIC_RELAXED) != getpid() ||
         !glex_lock_take_in_handler(&glex_endpoints_lock)) {
         return;
     }
     some = glex_endpoints != NULL;
+    idle = !some || glex_help_stop();
     for (ep = glex_endpoints; ep != NULL; ep = ep->next) {
         ep_exit_net(ep);
         glex_stats_write(ep->segment.hdr);
         glex_capture_flush(ep);
-        glex_segment_retire(ep->dev->dirfd, &ep->segment, GLEX_LEFT_EXIT);
+        if (idle) { /* else the next process of the fabric removes the name of the dead endpoint */
+            glex_segment_retire(ep->dev->dirfd, &ep->segment, GLEX_LEFT_EXIT);
+        }
     }
     glex_lock_give(&glex_endpoints_lock);
     glex_net_exit();
@@ -283,7 +289,7 @@ static glex_ret_t ep_init(struct glex_endpoint *ep, int listen_fd)
         ret = inits[i](ep);
     }
     if (ret == GLEX_SUCCESS) {
-        ep->poll.polls_left = glex_endpoint_patience(ep);
+        glex_poll_divide(ep, glex_endpoint_patience(ep));
     }
     return ret;
 }

@@ -2,6 +2,7 @@
  * Probing the message queue (MPQ) and the event queue (EQ).
  */
 #include "api/threads.h"
+#include "core/help.h"
 
 /* No entry at `pos`: waits, or at least checks a stalled queue. */
 static struct glex_entry GLEX_NOINLINE probe_wait(struct glex_endpoint *ep, int which, uint64_t pos,
@@ -45,6 +46,9 @@ static GLEX_ALWAYS_INLINE struct glex_entry probe(struct glex_endpoint *ep, int 
     }
     if (glex_unlikely(timeout != 0 || --rx->polls_left == 0)) {
         return probe_wait(ep, which, pos, timeout);
+    }
+    if (glex_help_is_asked(ep)) {
+        glex_help_poll(ep);
     }
     entry.ret = glex_queue_none(which);
     return entry;

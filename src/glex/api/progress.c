@@ -125,6 +125,17 @@ uint32_t glex_endpoint_patience(const struct glex_endpoint *ep)
     return patience;
 }
 
+/* Counts down twice: the short path of an empty poll has no instruction for the look at `asker`. */
+#define POLL_HELP 64u
+
+void glex_poll_divide(struct glex_endpoint *ep, uint32_t polls)
+{
+    uint32_t most = ep->poll.looks == 0 ? POLL_HELP : 1;
+
+    ep->poll.polls_left = polls < most ? polls : most;
+    ep->poll.polls_rest = polls - ep->poll.polls_left;
+}
+
 void glex_endpoint_progress(struct glex_endpoint *ep)
 {
     glex_net_progress(ep);

@@ -3,7 +3,11 @@
  * these functions for each short message.
  */
 #include "api/api.h"
+#include "core/help.h"
 #include "core/shm.h"
+
+/* After a peer has asked for help, so many empty polls all look whether a peer asks. */
+#define POLL_LOOKS 16384u
 
 /* Entries that were taken are given back to their producers at the latest after this many. */
 #define POLL_HELD_MAX 16
@@ -113,10 +117,36 @@ static GLEX_NOINLINE glex_ret_t poll_idle(struct glex_endpoint *ep)
     }
     GLEX_LOCKED(ep);
     glex_endpoint_turn(ep); /* once for both queues: a look into a network is a system call */
-    ep->poll.polls_left = glex_endpoint_patience(ep);
+    glex_poll_divide(ep, glex_endpoint_patience(ep));
     (void)glex_endpoint_stalled(ep, &ep->eq, ep->eq.cursor);
     (void)glex_endpoint_stalled(ep, &ep->mpq, ep->mpq.cursor);
     return GLEX_NO_EVENT;
+}
+
+/* `polls_left` is used up, and `more` polls have to be counted. */
+static glex_ret_t poll_count(struct glex_endpoint *ep, uint32_t more)
+{
+    if (ep->poll.polls_rest <= more) {
+        return poll_idle(ep);
+    }
+    glex_poll_divide(ep, ep->poll.polls_rest - more);
+    return GLEX_NO_EVENT;
+}
+
+/* Some polls found nothing: a peer may ask for help. While a peer asks, and in the next empty polls,
+ * each poll looks. */
+static GLEX_NOINLINE glex_ret_t poll_aside(struct glex_endpoint *ep)
+{
+    glex_ret_t ret = poll_count(ep, 0);
+
+    if (ret == GLEX_NO_EVENT && glex_help_is_asked(ep)) {
+        ep->poll.looks = POLL_LOOKS;
+        glex_poll_divide(ep, ep->poll.polls_left + ep->poll.polls_rest);
+        glex_help_poll_unlocked(ep);
+    } else if (ep->poll.looks != 0) {
+        ep->poll.looks--;
+    }
+    return ret;
 }
 
 /* Gives the taken entries back to their producers. Out of line, so the rest of a poll saves no
@@ -131,7 +161,7 @@ static __attribute__((noinline)) glex_ret_t poll_release(struct glex_endpoint *e
     if (glex_likely(ep->poll.polls_left > held)) {
         ep->poll.polls_left -= held;
     } else {
-        ret = poll_idle(ep);
+        ret = poll_count(ep, held - ep->poll.polls_left);
     }
     glex_queue_discard(ep, GLEX_RING_EQ);
     glex_queue_discard(ep, GLEX_RING_MPQ);
@@ -260,5 +290,5 @@ glex_ret_t glex_ext_poll(glex_ep_handle_t handle, struct glex_ext_arrival *arriv
     if (glex_unlikely(ep->poll.held != 0)) {
         return poll_release(ep);
     }
-    return glex_likely(--ep->poll.polls_left != 0) ? GLEX_NO_EVENT : poll_idle(ep);
+    return glex_likely(--ep->poll.polls_left != 0) ? GLEX_NO_EVENT : poll_aside(ep);
 }

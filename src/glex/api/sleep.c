@@ -4,6 +4,7 @@
 #include "api/api.h"
 #include "base/log.h"
 #include "coll/coll.h"
+#include "core/help.h"
 #include "core/wait.h"
 #include "debug/fault.h"
 #include "net/net.h"
@@ -70,6 +71,9 @@ static bool sleep_spin(struct glex_endpoint *ep, const struct glex_ring_rx *rx, 
         if (ep->net != NULL) {
             GLEX_LOCKED(ep);
             glex_net_progress(ep);
+        }
+        if (glex_help_is_asked(ep)) {
+            glex_help_poll_unlocked(ep);
         }
     } while (glex_now_ns() < end);
     return false;

@@ -1,5 +1,6 @@
 #include "api/threads.h"
 #include "base/log.h"
+#include "core/help.h"
 #include "core/endpoint.h"
 #include "core/wait.h"
 
@@ -222,6 +223,9 @@ static glex_ret_t threads_wait(struct glex_endpoint *ep, int which, int32_t time
         return GLEX_INVALID_PARAM;
     }
     if (timeout == 0 && --rx->polls_left != 0) {
+        if (glex_help_is_asked(ep)) {
+            glex_help_poll(ep);
+        }
         return glex_queue_none(which);
     }
     if (*deadline == 0) {

@@ -302,6 +302,7 @@ static void env_read(void)
     ok &= env_number("GLEX_NET_TIMEOUT", 2, 3600, &env.net_timeout);
     ok &= env_net();
     ok &= env_yes_no("GLEX_PRIVATE_RDMA", &env.private_rdma);
+    ok &= env_yes_no("GLEX_COPY_HELP", &env.copy_help);
     ok &= fault == NULL || env_fault(fault, &env.fault);
     env.valid = ok;
 }

@@ -40,6 +40,7 @@ struct glex_env {
     const char *stats;   /* file for counters, or NULL */
     const char *capture; /* file for a capture, or NULL */
     bool private_rdma;
+    bool copy_help;
     const char *net_provider;       /* of libfabric; NULL: no network */
     const char *net_interface;      /* name or address; "": the first one */
     uint32_t net_port, net_timeout; /* of endpoint 0; s */

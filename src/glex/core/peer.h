@@ -67,6 +67,10 @@ struct glex_peer {
     uint32_t private_rdma;
     uint32_t private_trust; /* puts that need not look whether it is the peer */
     uint64_t pid_space;
+    uint32_t help_skip;   /* long copies to be done without its help */
+    uint32_t help_pause;  /* after the last time that it was slow, so many */
+    uint32_t help_absent; /* after the last time that it did not come, so many */
+    int64_t help_debt_ns; /* what waits for it have cost, less what its help has saved */
     struct glex_peer_coll coll;
 };
 

@@ -4,6 +4,7 @@
 #include "base/env.h"
 #include "base/fabric.h"
 #include "base/log.h"
+#include "core/help.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -579,13 +580,10 @@ static void GLEX_NOINLINE shm_try_alias(struct glex_endpoint *ep, struct glex_pe
     peer->num_maps++;
 }
 
-/* Have the kernel copy between this process and private memory of a peer. */
-static int shm_copy_private(struct glex_endpoint *ep, struct glex_peer *peer,
-                            struct glex_rmem *rmem, uint64_t offset, void *local, uint64_t len,
-                            enum glex_rdma_type type)
+/* The kernel has copied between this process and private memory of a peer. @return `status` */
+static int shm_copied(struct glex_endpoint *ep, struct glex_peer *peer, struct glex_rmem *rmem,
+                      int status)
 {
-    int status = glex_cma_copy(ep, peer, rmem->addr + offset, local, len, type);
-
     if (status == GLEX_REQ_DONE && ++rmem->copies == SHM_COPIES_BEFORE_ALIAS) {
         shm_try_alias(ep, peer, rmem);
     }
@@ -617,8 +615,9 @@ int glex_shm_imm_put(struct glex_endpoint *ep, struct glex_peer *peer,
     if (glex_likely(rmem->ptr != NULL)) {
         glex_copy_small(rmem->ptr + req->rmt_offset, req->data, req->len);
     } else if (req->len != 0) {
-        status = shm_copy_private(ep, peer, rmem, req->rmt_offset, req->data, req->len,
-                                  GLEX_RDMA_TYPE_PUT);
+        status = glex_cma_copy(ep, peer, rmem->addr + req->rmt_offset, req->data, req->len,
+                               GLEX_RDMA_TYPE_PUT);
+        status = shm_copied(ep, peer, rmem, status);
         if (status != GLEX_REQ_DONE) {
             return status;
         }
@@ -644,7 +643,7 @@ static int shm_copy(struct glex_endpoint *ep, struct glex_peer *peer, struct gle
         return GLEX_REQ_DONE;
     }
     if (rmem->ptr == NULL) {
-        return shm_copy_private(ep, peer, rmem, req->rmt_offset, local, req->len, req->type);
+        return shm_copied(ep, peer, rmem, glex_help_copy(ep, peer, rmem, req, local));
     }
     remote = rmem->ptr + req->rmt_offset;
     if (req->type == GLEX_RDMA_TYPE_PUT) {

@@ -466,6 +466,7 @@ static int net_post(struct glex_endpoint *ep, struct glex_peer *base,
     ep->net->misses = 0;
     if (!ep->threads.on) { /* else another thread may be polling, and looks soon anyway */
         ep->eq.polls_left = ep->mpq.polls_left = ep->poll.polls_left = 1;
+        ep->poll.polls_rest = 0;
     }
     net_peer_go_on(&peer->side);
     if (peer->wire == peer->tail - 1 && local == NULL) {

@@ -14,7 +14,7 @@
 #include "base/common.h"
 
 #define GLEX_SEGMENT_MAGIC   0x676c65782d736567ull /* "glex-seg" */
-#define GLEX_SEGMENT_VERSION 14
+#define GLEX_SEGMENT_VERSION 15
 
 #define GLEX_MAX_QUEUE_CAPACITY     (1u << 20)
 #define GLEX_DEFAULT_QUEUE_CAPACITY 2048u
@@ -114,6 +114,31 @@ struct glex_mmt_entry {
 /* How an owner left its segment. A killed owner leaves GLEX_LEFT_NOT. */
 enum glex_left { GLEX_LEFT_NOT, GLEX_LEFT_CLOSED, GLEX_LEFT_EXIT };
 
+/*
+ * Claims and reports of a long copy that a peer may help with: the number of the copy, which grows
+ * with each copy of the endpoint, and below it the next granule or the number of copied granules.
+ */
+#define GLEX_CLAIM_PLACE_BITS     24
+#define GLEX_CLAIM_PLACE_MASK     ((1ull << GLEX_CLAIM_PLACE_BITS) - 1)
+#define GLEX_CLAIM(number, place) ((number) << GLEX_CLAIM_PLACE_BITS | (place))
+#define GLEX_CLAIM_NUMBER(claim)  ((claim) >> GLEX_CLAIM_PLACE_BITS)
+#define GLEX_REPORT_FAILED        (1ull << 23) /* the last claimed piece was not copied */
+#define GLEX_REPORT_COUNT_MASK    (GLEX_REPORT_FAILED - 1)
+#define GLEX_ASKER                (1ull << 16) /* in `asker`, beside an address, which may be 0 */
+
+/* The endpoint's present or last copy of that kind. The endpoint stores all but `report`; the helper
+ * claims pieces, and reports. */
+struct glex_job {
+    uint64_t claim __attribute__((aligned(128)));
+    uint64_t owner;  /* incarnation of the endpoint that may help */
+    uint64_t type;   /* enum glex_rdma_type */
+    uint64_t mh;     /* registration of the helper's memory ... */
+    uint64_t offset; /* ... and the place in it */
+    uint64_t addr;   /* memory of this endpoint's process */
+    uint64_t len;
+    uint64_t report __attribute__((aligned(128)));
+};
+
 struct glex_segment_header {
     uint64_t magic;
     uint32_t version;
@@ -140,6 +165,9 @@ struct glex_segment_header {
     uint64_t mmt_ready __attribute__((aligned(128)));        /* table entries that have storage */
     struct glex_intent intent __attribute__((aligned(128))); /* in one line with the counters */
     struct glex_ext_counters counters;
+    uint64_t asker __attribute__((aligned(128))); /* a peer whose copy the owner may help with: its
+                                                   * address with GLEX_ASKER, or 0 */
+    struct glex_job job;
 };
 
 /*

@@ -523,6 +523,25 @@ bool glex_segment_is_living(int dirfd, uint64_t addr, uint64_t incarnation)
     return hdr.incarnation == incarnation;
 }
 
+bool glex_segment_is_dead(int dirfd, uint64_t addr, uint64_t incarnation)
+{
+    struct glex_segment_header hdr;
+    char name[GLEX_NAME_LEN];
+    struct stat st;
+    bool dead;
+    int fd;
+
+    glex_fabric_name(addr, name);
+    fd = segment_open_file(dirfd, name, &st);
+    if (fd < 0) {
+        return false;
+    }
+    dead = pread(fd, &hdr, sizeof(hdr), 0) == sizeof(hdr) && hdr.incarnation == incarnation &&
+           flock(fd, LOCK_SH | LOCK_NB) == 0;
+    segment_close(fd);
+    return dead;
+}
+
 static bool segment_is_not(int dirfd, uint64_t addr, void *arg)
 {
     return !glex_segment_is_living(dirfd, addr, *(uint64_t *)arg);

@@ -90,7 +90,10 @@ bool glex_segment_exists(int dirfd, uint64_t addr);
 /** Whether the endpoint with that incarnation still exists at that address. */
 bool glex_segment_is_living(int dirfd, uint64_t addr, uint64_t incarnation);
 
-/** The same, wherever on the fabric it may be. */
+/** Whether the endpoint's owner is certainly dead, and has left the endpoint: no thread of it runs. */
+bool glex_segment_is_dead(int dirfd, uint64_t addr, uint64_t incarnation);
+
+/** As glex_segment_is_living(), wherever on the fabric the endpoint may be. */
 bool glex_segment_is_living_anywhere(int dirfd, uint64_t incarnation);
 
 /**

@@ -75,7 +75,6 @@ struct gfi_params {
     size_t eager_size;
     size_t tx_size, rx_size;
     size_t unexpected_size;
-    size_t share_size;
     int rendezvous_get;
 };
 extern struct gfi_params gfi_params;
@@ -129,11 +128,9 @@ struct gfi_domain {
     struct gfi_list free_ops;
     struct gfi_addr addr; /* of the domain: ep is 0 */
 
-    size_t eager_size;       /* longest message that is sent at once */
-    size_t short_size;       /* longest payload of am_short */
-    size_t atomic_size;      /* bytes of the operands of one atomic operation */
-    struct gfi_peer *helped; /* whose messages this side writes parts of (proto/gfi_share.c) */
-    unsigned num_helps;      /* such messages */
+    size_t eager_size;  /* longest message that is sent at once */
+    size_t short_size;  /* longest payload of am_short */
+    size_t atomic_size; /* bytes of the operands of one atomic operation */
 
     size_t unexpected; /* bytes of unexpected messages */
     bool pressed;      /* PRESSURE was sent to peers */

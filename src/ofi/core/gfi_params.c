@@ -12,7 +12,6 @@ struct gfi_params gfi_params = {
     .tx_size = 1024,
     .rx_size = 1024,
     .unexpected_size = 64 << 20,
-    .share_size = 256 << 10,
     .rendezvous_get = 1,
 };
 
@@ -52,11 +51,6 @@ void gfi_params_read(void)
                     "Bytes of unexpected messages in a domain; beyond it their senders keep the "
                     "messages and only announce them (default: %zu)",
                     gfi_params.unexpected_size);
-    fi_param_define(
-        &gfi_provider, "share_size", FI_PARAM_SIZE_T,
-        "Messages of that many bytes and more are copied by both sides, each a half, if "
-        "the sender makes progress, too. 0: never (default: %zu)",
-        gfi_params.share_size);
     fi_param_define(&gfi_provider, "rendezvous_get", FI_PARAM_BOOL,
                     "Fetch long messages from the sender's memory; no: the sender streams them, "
                     "with two copies (default: yes)");
@@ -65,6 +59,5 @@ void gfi_params_read(void)
     gfi_get_size("eager_size", &gfi_params.eager_size, 0, 1 << 20);
     gfi_get_size("tx_size", &gfi_params.tx_size, 1, 1 << 20);
     gfi_get_size("rx_size", &gfi_params.rx_size, 1, 1 << 20);
-    gfi_get_size("share_size", &gfi_params.share_size, 0, (size_t)1 << 40);
     gfi_get_size("unexpected_size", &gfi_params.unexpected_size, 0, (size_t)1 << 40);
 }

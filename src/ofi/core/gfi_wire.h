@@ -14,7 +14,7 @@
 
 #include <stdint.h>
 
-#define GFI_WIRE_VERSION 4
+#define GFI_WIRE_VERSION 5
 
 #define GFI_PEER_BITS   24
 #define GFI_EP_BITS     12
@@ -54,9 +54,6 @@ enum {
     GFI_AM_RMA_EVENT,
     GFI_AM_ATOMIC,
     GFI_AM_ATOMIC_REPLY,
-    GFI_AM_OFFER,
-    GFI_AM_ACCEPT,
-    GFI_AM_GRANT,
     GFI_AM_LAST
 };
 
@@ -200,32 +197,6 @@ struct gfi_atomic_reply {
     uint32_t error; /* 0, or an FI_ error; then no values follow */
     uint32_t resv;
     uint8_t bytes[];
-} __attribute__((packed));
-
-/* A long message is being fetched: will you write a part of it? */
-struct gfi_offer {
-    uint64_t header;
-    uint64_t op;   /* the sender's operation */
-    uint64_t recv; /* the receiver's */
-} __attribute__((packed));
-
-/* Yes */
-struct gfi_accept {
-    uint64_t header;
-    uint64_t recv;
-} __attribute__((packed));
-
-/* Write this part, and answer by FIN, which names the receiver's operation */
-struct gfi_grant {
-    uint64_t header;
-    uint64_t op;     /* the sender's operation */
-    uint64_t recv;   /* the receiver's */
-    uint64_t offset; /* in the message */
-    uint64_t length;
-    uint64_t addr; /* where it goes in the receiver's memory */
-    uint32_t rkey_len;
-    uint32_t resv;
-    uint8_t rkey[];
 } __attribute__((packed));
 
 /* Longest part before the bytes of TAGGED, MSG and DATA */

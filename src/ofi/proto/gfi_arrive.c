@@ -181,71 +181,14 @@ static ucs_status_t gfi_arrive_fin(void *arg, void *data, size_t length, unsigne
 {
     const struct gfi_fin *fin = data;
     struct gfi_peer *peer;
-    struct gfi_op *op;
 
     (void)flags;
     if (length != sizeof(*fin)) {
         return gfi_arrive_bad("a FIN of a wrong length");
     }
     peer = gfi_arrive_peer(arg, fin->header);
-    if (peer == NULL) {
-        return UCS_OK;
-    }
-    op = gfi_op_find(arg, peer, GFI_OP_RECV, fin->op);
-    if (op == NULL) {
+    if (peer != NULL) {
         gfi_send_on_fin(arg, peer, fin);
-    } else if (gfi_share_on_fin(op, (int)fin->error)) {
-        gfi_recv_progress(op);
-    }
-    return UCS_OK;
-}
-
-static ucs_status_t gfi_arrive_offer(void *arg, void *data, size_t length, unsigned flags)
-{
-    const struct gfi_offer *offer = data;
-    struct gfi_peer *peer;
-
-    (void)flags;
-    if (length != sizeof(*offer)) {
-        return gfi_arrive_bad("an OFFER of a wrong length");
-    }
-    peer = gfi_arrive_peer(arg, offer->header);
-    if (peer != NULL) {
-        gfi_share_on_offer(arg, peer, offer);
-    }
-    return UCS_OK;
-}
-
-static ucs_status_t gfi_arrive_accept(void *arg, void *data, size_t length, unsigned flags)
-{
-    const struct gfi_accept *accept = data;
-    struct gfi_peer *peer;
-
-    (void)flags;
-    if (length != sizeof(*accept)) {
-        return gfi_arrive_bad("an ACCEPT of a wrong length");
-    }
-    peer = gfi_arrive_peer(arg, accept->header);
-    if (peer != NULL) {
-        gfi_share_on_accept(arg, peer, accept);
-    }
-    return UCS_OK;
-}
-
-static ucs_status_t gfi_arrive_grant(void *arg, void *data, size_t length, unsigned flags)
-{
-    struct gfi_domain *domain = arg;
-    const struct gfi_grant *grant = data;
-    struct gfi_peer *peer;
-
-    (void)flags;
-    if (length < sizeof(*grant) || length != sizeof(*grant) + grant->rkey_len ||
-        grant->rkey_len != domain->uct.md_attr.rkey_packed_size) {
-        return gfi_arrive_bad("a GRANT of a wrong length");
-    }
-    peer = gfi_arrive_peer(domain, grant->header);
-    if (peer != NULL) {
-        gfi_share_on_grant(domain, peer, grant);
     }
     return UCS_OK;
 }
@@ -457,9 +400,6 @@ int gfi_arrive_init(struct gfi_domain *domain)
         [GFI_AM_RMA_EVENT] = gfi_arrive_rma_event,
         [GFI_AM_ATOMIC] = gfi_arrive_atomic,
         [GFI_AM_ATOMIC_REPLY] = gfi_arrive_atomic_reply,
-        [GFI_AM_OFFER] = gfi_arrive_offer,
-        [GFI_AM_ACCEPT] = gfi_arrive_accept,
-        [GFI_AM_GRANT] = gfi_arrive_grant,
     };
     uint8_t id;
 

@@ -125,7 +125,6 @@ void gfi_op_free(struct gfi_op *op)
     if (op->is_due) {
         gfi_list_del(&op->due);
     }
-    domain->num_helps -= op->helps;
     free(op->copy);
     op->in_use = op->is_due = false;
     op->generation++;
@@ -260,15 +259,6 @@ void gfi_op_complete(struct gfi_op *op, int error)
         }
     }
     gfi_op_free(op);
-}
-
-void gfi_op_end_silently(struct gfi_op *op)
-{
-    if (op->type == GFI_OP_SHARE) {
-        gfi_op_complete(op, FI_ECANCELED);
-    } else {
-        gfi_op_free(op);
-    }
 }
 
 void gfi_op_fail(struct gfi_op *op, int error)

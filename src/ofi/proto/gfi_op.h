@@ -15,7 +15,6 @@ enum gfi_op_type {
     GFI_OP_WRITE,
     GFI_OP_READ,
     GFI_OP_ATOMIC,
-    GFI_OP_SHARE, /* a part of the sender's message, which the sender writes to the receiver */
 };
 
 /* A posted receive */
@@ -65,7 +64,7 @@ struct gfi_op {
     bool is_due, in_use;
     enum gfi_op_type type;
     uint32_t index, generation;
-    /* RECV, SHARE: ends the operation. NULL: gfi_op_complete() reports the operation */
+    /* RECV: ends the operation. NULL: gfi_op_complete() reports the operation */
     void (*finish)(struct gfi_op *op, int error);
     struct gfi_ep *ep;
     struct gfi_peer *peer;
@@ -83,18 +82,14 @@ struct gfi_op {
     bool in_flight;        /* comp is in use: UCT's callback goes on */
     uct_mem_h memh;        /* registration of our own, or UCT_MEM_HANDLE_NULL */
 
-    uint64_t remote_op;           /* RECV: the sender's operation. SEND, SHARE: the receiver's */
+    uint64_t remote_op;           /* RECV: the sender's operation. SEND: the receiver's */
     bool streaming;               /* SEND: CTS arrived. RECV: CTS was sent */
-    bool helps;                   /* SEND: ACCEPT was sent */
-    bool offered;                 /* RECV: OFFER was sent, and no ACCEPT has come */
-    size_t fetch_end;             /* RECV: so much is fetched, */
-    size_t shared;                /* and so much behind it is being written by the sender */
     struct gfi_recv *recv;        /* RECV */
     struct gfi_envelope envelope; /* RECV */
     uct_rkey_bundle_t bundle;     /* RECV: of the sender's memory */
     bool has_bundle;
 
-    uint64_t remote_addr, key; /* READ, WRITE, SHARE */
+    uint64_t remote_addr, key; /* READ, WRITE */
     struct gfi_rkey *rkey;
     bool flushed, awaits_fin;
     uint64_t dst_ep; /* the target's endpoint, in the header's place */
@@ -119,12 +114,6 @@ void gfi_ops_cleanup(struct gfi_domain *domain);
 
 /** Locked: the operation is over. Completion, or error completion, counter, free. */
 void gfi_op_complete(struct gfi_op *op, int error);
-
-/**
- * Locked: the endpoint is closed, so nothing is reported to the program. A receiver that waits for a
- * part of a message gets a FIN.
- */
-void gfi_op_end_silently(struct gfi_op *op);
 
 /** Locked: end with an error, in any state. */
 void gfi_op_fail(struct gfi_op *op, int error);
@@ -206,26 +195,6 @@ void gfi_recv_finish(struct gfi_op *op, int error);
 
 /** Locked: free an endpoint's posted receives and unexpected messages. */
 void gfi_recv_cleanup(struct gfi_ep *ep);
-
-/* ---- long messages that both sides copy (gfi_share.c) ---- */
-
-/** Locked: whether the sender may be asked to copy a part of an announced message. */
-bool gfi_share_is_useful(const struct gfi_op *op);
-
-/** Locked: ask, and fetch a first piece meanwhile, at the next progress. */
-void gfi_share_offer(struct gfi_op *op);
-
-/** Locked: how far to fetch now. */
-size_t gfi_share_fetch_end(const struct gfi_op *op);
-void gfi_share_on_offer(struct gfi_domain *domain, struct gfi_peer *peer,
-                        const struct gfi_offer *offer);
-void gfi_share_on_accept(struct gfi_domain *domain, struct gfi_peer *peer,
-                         const struct gfi_accept *accept);
-void gfi_share_on_grant(struct gfi_domain *domain, struct gfi_peer *peer,
-                        const struct gfi_grant *grant);
-
-/** Locked: the sender's part is over. @return whether to call gfi_recv_progress() */
-bool gfi_share_on_fin(struct gfi_op *op, int error);
 
 /* ---- RMA (gfi_rma_op.c) ---- */
 

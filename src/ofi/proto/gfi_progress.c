@@ -54,7 +54,7 @@ static void gfi_progress_peers(struct gfi_domain *domain)
 static void gfi_progress_op(struct gfi_op *op)
 {
     if (op->ep == NULL) {
-        gfi_op_end_silently(op);
+        gfi_op_free(op); /* the endpoint is closed: nothing is reported */
         return;
     }
     switch (op->type) {
@@ -66,7 +66,6 @@ static void gfi_progress_op(struct gfi_op *op)
         break;
     case GFI_OP_WRITE:
     case GFI_OP_READ:
-    case GFI_OP_SHARE:
         gfi_rma_progress(op);
         break;
     case GFI_OP_ATOMIC:

@@ -167,14 +167,13 @@ static ucs_status_t gfi_recv_get(struct gfi_op *op)
 {
     size_t max = op->ep->domain->uct.attr.cap.get.max_zcopy;
     ucs_status_t status;
-    size_t end = gfi_share_fetch_end(op);
     struct iovec piece;
     uct_iov_t iov;
 
-    while (op->done < end) {
+    while (op->done < op->len) {
         piece = gfi_place_piece(&op->place, op->done);
         iov.buffer = piece.iov_base;
-        iov.length = gfi_min(gfi_min(piece.iov_len, end - op->done), max);
+        iov.length = gfi_min(gfi_min(piece.iov_len, op->len - op->done), max);
         iov.memh = op->memh;
         iov.stride = 0;
         iov.count = 1;
@@ -182,21 +181,12 @@ static ucs_status_t gfi_recv_get(struct gfi_op *op)
                                   op->bundle.rkey, &op->comp);
         if (status == UCS_INPROGRESS) {
             op->comp.count++;
-            end = op->fetch_end; /* the NIC copies, so the sender need not help */
         } else if (status != UCS_OK) {
             return status;
         }
         op->done += iov.length;
     }
     return UCS_OK;
-}
-
-/* The sender reports the part that it writes by FIN */
-static void gfi_recv_fetched(struct gfi_op *op)
-{
-    if (op->shared == 0) {
-        gfi_recv_finish(op, op->error);
-    }
 }
 
 static void gfi_recv_fetch(struct gfi_op *op)
@@ -211,17 +201,17 @@ static void gfi_recv_fetch(struct gfi_op *op)
     if (!gfi_op_end(op)) {
         return; /* UCT's completion goes on */
     }
-    if (op->error == 0 && op->done < op->fetch_end) {
-        gfi_op_set_due(op); /* the NIC has no room, or there may be an ACCEPT now */
+    if (op->error == 0 && op->done < op->len) {
+        gfi_op_set_due(op); /* the NIC has no room */
     } else {
-        gfi_recv_fetched(op);
+        gfi_recv_finish(op, op->error);
     }
 }
 
 void gfi_recv_progress(struct gfi_op *op)
 {
-    if (op->error != 0 || op->done == op->fetch_end) {
-        gfi_recv_fetched(op);
+    if (op->error != 0 || op->done == op->len) {
+        gfi_recv_finish(op, op->error);
     } else if (!op->streaming) {
         gfi_recv_fetch(op);
     }
@@ -258,7 +248,7 @@ static void gfi_recv_announced(struct gfi_ep *ep, struct gfi_recv *recv,
     op->recv = recv;
     op->envelope = *envelope;
     op->remote_op = envelope->op;
-    op->len = op->fetch_end = gfi_min(envelope->len, op->place.len);
+    op->len = gfi_min(envelope->len, op->place.len);
     if (envelope->peer->error != 0 || op->len == 0) {
         gfi_recv_finish(op, envelope->peer->error);
         return;
@@ -269,9 +259,7 @@ static void gfi_recv_announced(struct gfi_ep *ep, struct gfi_recv *recv,
             uct_rkey_unpack(domain->uct.component, envelope->rkey, &op->bundle) == UCS_OK;
     }
     op->envelope.rkey = NULL; /* another operation owns the key */
-    if (op->has_bundle && gfi_share_is_useful(op)) {
-        gfi_share_offer(op);
-    } else if (op->has_bundle) {
+    if (op->has_bundle) {
         gfi_recv_fetch(op);
     } else {
         gfi_recv_ask_for_stream(op);
