@@ -49,6 +49,9 @@ int bench_main(int argc, char **argv, const struct bench *bench)
     if (job.rank == 0) {
         bench->print(&job, length, count, seconds[0], seconds[bench->repeats / 2]);
     }
+    if (bench->end != NULL && job.rank < ranks) {
+        bench->end();
+    }
     free(seconds);
     free(buffer);
     MPI_Finalize();

@@ -18,6 +18,7 @@ struct bench {
      * times `length` bytes for each rank that takes part. */
     double (*run)(const struct job *job, char *buffer, size_t length, size_t count);
     void (*print)(const struct job *job, size_t length, size_t count, double best, double median);
+    void (*end)(void); /**< before MPI_Finalize(); may be NULL */
 };
 
 /** Read the arguments, measure, and let rank 0 print. Returns the exit status. */

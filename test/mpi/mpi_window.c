@@ -68,10 +68,24 @@ static void print(const struct job *job, size_t length, size_t count, double bes
            is_get ? "get" : "put", length, best * each, median * each);
 }
 
+static void end(void)
+{
+    MPI_Win_unlock_all(window.win);
+    MPI_Win_free(&window.win);
+    if (!is_allocated) {
+        free(window.memory);
+    }
+}
+
 int main(int argc, char **argv)
 {
-    static const struct bench bench = {
-        .length = 8, .count = 10000, .repeats = 11, .ranks = 2, .run = run, .print = print};
+    static const struct bench bench = {.length = 8,
+                                       .count = 10000,
+                                       .repeats = 11,
+                                       .ranks = 2,
+                                       .run = run,
+                                       .print = print,
+                                       .end = end};
 
     is_get = argc > 3 && strcmp(argv[3], "get") == 0;
     is_allocated = argc > 4 && strcmp(argv[4], "allocate") == 0;
