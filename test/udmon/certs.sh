@@ -84,7 +84,7 @@ connect tcp://localhost "$(with good)"
 check "and by a name" await up
 connect localhost "$(with good)" "secret = $dir/secret"
 check "a secret, too, that the collector does not have" \
-    await grep -q "the server does not know the secret" "$dir/agent$agents.log"
+    await grep -q "refused: the secret of the server is another" "$dir/agent$agents.log"
 
 start server
 connect tcp://127.0.0.1 "$(with expired)"
@@ -178,16 +178,12 @@ refused "checked names: another agent" "our certificate does not name us" \
 connect tcp://127.0.0.1 "$(with good)" "name = .cluster"
 check "checked names: the end of a name is no name" \
     await grep -q "our certificate does not name us" "$dir/agent$agents.log"
-check "checked names need certificates" cannot_start "needs certificates" --check-names \
-    -s "$dir/secret"
+check "checked names need a proof" cannot_start "needs a secret or certificates" --check-names
 
 stop_all ''
 good=(--ca "$dir/ca.pem" --cert "$dir/server.pem" --key "$dir/server.key")
 check "certificates are of no use for datagrams" \
     cannot_start "needs a shared secret: certificates are for TLS" "${good[@]}" \
-    -l "ud://127.0.0.1:$port"
-check "datagrams have no certificates: no names can be checked" \
-    cannot_start "no names can be checked" "${good[@]}" -s "$dir/secret" --check-names \
     -l "ud://127.0.0.1:$port"
 check "one file of three is refused" cannot_start "needed together" --ca "$dir/ca.pem"
 check "a key of another certificate is refused" cannot_start "key values mismatch" \

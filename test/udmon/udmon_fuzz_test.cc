@@ -82,21 +82,22 @@ struct FuzzTest : testing::Test, Mutator {
 // Of strangers: none has the secret, so none is let in.
 TEST_F(FuzzTest, RequestsOfStrangersOverRdmaCm)
 {
-    struct udmon_secret wrong = {{'x'}, 1};
+    struct udmon_secret wrong = {{'x'}, 1, ""};
     struct udmon_auth fields = {};
     uint8_t message[UDMON_RPC_MAX], response[UDMON_CM_RESPONSE_MAX];
-    struct udmon_hello hello;
+    uint8_t hello[UDMON_HELLO_MAX];
+    struct udmon_hint hint = {{}, "node"};
     struct udmon_rpc_place place = {};
 
     place.remote.ss_family = AF_INET;
     place.gid_index = -1;
     memcpy(place.device, "rxe0:1", 6);
     memcpy(fields.transport, "ud", 2);
-    udmon_meet_hello(fields.client_nonce, "ud", &hello);
+    size_t greeting = udmon_meet_hello(fields.client_nonce, "ud", &hint, hello);
     long length = udmon_meet_auth(&wrong, &fields, "ADDRESS", 7, "node", message, sizeof(message));
     ASSERT_GT(length, 0);
-    const Bytes seeds[] = {Bytes((uint8_t *)&hello, (uint8_t *)(&hello + 1)),
-                           Bytes(message, message + length), Bytes(100, 0)};
+    const Bytes seeds[] = {Bytes(hello, hello + greeting), Bytes(message, message + length),
+                           Bytes(100, 0)};
     for (int i = 0; i < inputs(50000); ++i) {
         Bytes bytes = mutate(seeds[random() % 3]);
         bytes.resize(std::min(bytes.size(), size_t(UDMON_CM_REQUEST_MAX)));
@@ -112,7 +113,7 @@ TEST_F(FuzzTest, RequestsOfStrangersOverRdmaCm)
 TEST_F(FuzzTest, AnExpiredNonceIsNotCalledAWrongSecret)
 {
     uint8_t message[UDMON_RPC_MAX], response[UDMON_CM_RESPONSE_MAX];
-    struct udmon_secret *secret = &server.server->secret;
+    struct udmon_secret *secret = &server.server->keys.secrets[KEYS_PRESENT];
     struct udmon_auth fields = {};
     struct udmon_rpc_place place = {};
 
@@ -287,10 +288,10 @@ class Member
     bool open = false, failed = false;
     int refused = 0, welcome = 0;
 
-    Member(const struct udmon_secret *secret, const struct udmon_options *options)
+    Member(struct udmon_keys *keys, const struct udmon_options *options)
     {
         EXPECT_EQ(0, udmon_loop_open(&loop));
-        EXPECT_EQ(0, udmon_tls_open(&tls, secret, options, 0));
+        EXPECT_EQ(0, udmon_tls_open(&tls, keys, options, 0));
         EXPECT_EQ(0, udmon_net_open(&net, &loop, &tls, nullptr, nullptr, nullptr));
     }
     ~Member()
@@ -370,7 +371,7 @@ class MemberFuzz : public FuzzTest
                                 const ucs_log_component_config_t *, const char *, va_list) {
             return UCS_LOG_FUNC_RC_STOP; // of addresses that UCX finds nobody at
         });
-        member = std::make_unique<Member>(&server.server->secret, &options);
+        member = std::make_unique<Member>(&server.server->keys, &options);
         if (udmon_net_port(&member->net, "glex", nullptr, -1, &port) == 0) { // where it was built
             address_length = udmon_port_address(port, address, sizeof(address));
             ASSERT_GT(address_length, 0);
@@ -394,11 +395,11 @@ class MemberFuzz : public FuzzTest
     }
     Bytes hello(const char *transport)
     {
-        struct udmon_hello hello;
-        uint8_t nonce[UDMON_NONCE_SIZE] = {};
+        uint8_t nonce[UDMON_NONCE_SIZE] = {}, hello[UDMON_HELLO_MAX];
+        struct udmon_hint hint;
 
-        udmon_meet_hello(nonce, transport, &hello);
-        return Bytes((uint8_t *)&hello, (uint8_t *)(&hello + 1));
+        EXPECT_EQ(0, udmon_keys_hint(&server.server->keys.secrets[KEYS_PRESENT], &hint));
+        return Bytes(hello, hello + udmon_meet_hello(nonce, transport, &hint, hello));
     }
     // Signed as it should be, whatever it says.
     Bytes auth(const char *transport)
@@ -417,8 +418,9 @@ class MemberFuzz : public FuzzTest
         fields.next_seq = htole64((random() % 2) ? random() % 1000 : ~uint64_t(random() % 3));
         memcpy(fields.transport, transport, strlen(transport));
         udmon_gate_nonce(&server.server->gate, fields.client_nonce, fields.server_nonce);
-        long length = udmon_meet_auth(&server.server->secret, &fields, own.data(), own.size(),
-                                      names[random() % 5], message, sizeof(message));
+        long length =
+            udmon_meet_auth(&server.server->keys.secrets[KEYS_PRESENT], &fields, own.data(),
+                            own.size(), names[random() % 5], message, sizeof(message));
         EXPECT_GT(length, 0);
         return Bytes(message, message + length);
     }

@@ -1,5 +1,6 @@
 /* Receives from agents and relays; passes on to store, history, remote write, upper collector. */
 #include "collector.h"
+#include "../lib/base/auth.h"
 #include "../lib/base/log.h"
 #include "../lib/metric.h"
 #include "common/fnv.h"
@@ -366,7 +367,8 @@ static struct collector *collector_of_signals;
 static void collector_hangup(void)
 {
     http_reload(&collector_of_signals->http);
-    udmon_warn("SIGHUP: users and certificate of HTTP are read again; restart to change options");
+    udmon_warn("SIGHUP: users and certificate of HTTP are read again; changed secrets are read "
+               "without a signal; restart to change options");
 }
 
 /* Derives the relay's identity from its name, which no other node has. */
@@ -387,10 +389,22 @@ static int collector_open_relay(struct collector *collector)
 {
     struct udmon_options options = collector->options;
     char name[UDMON_NAME_MAX + 1], host[UDMON_NAME_MAX + 1] = "";
+    struct udmon_secret secret;
+    int ret;
 
+    if (collector->upper_secret != NULL) {
+        options.secret_file = collector->upper_secret;
+    }
+    ret = udmon_secret_load(options.secret_file, &secret);
+    if (ret < 0) {
+        return ret;
+    }
     gethostname(host, sizeof(host) - 1);
-    /* Not the host's own name: an agent there has that. */
+    /* The host's own name without "relay-" is the name of the agent on this host. */
     snprintf(name, sizeof(name), "relay-%.56s", host);
+    if (secret.node[0] != '\0') {
+        snprintf(name, sizeof(name), "%s", secret.node);
+    }
     options.name = (options.name != NULL) ? options.name : name;
     collector_name_relay(collector, options.name);
     return relay_open(&collector->relay, collector->upper, &options, &collector->loop);

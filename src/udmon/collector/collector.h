@@ -16,6 +16,7 @@ struct collector {
     const char *listen, *database;
     struct http_options http_options;     /* except the database */
     const char *remote_url, *upper;       /* or NULL */
+    const char *upper_secret;             /* a file; NULL: the secret of the options */
     struct remote_options remote_options; /* except the directory */
     uint64_t keep_seconds;
     int64_t max_bytes;  /* of the history */

@@ -1,5 +1,7 @@
 /* udmon-collector: receives from agents, keeps a history, serves it over HTTP. */
 #include "collector.h"
+#include "../lib/base/auth.h"
+#include "../lib/metric.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -26,10 +28,14 @@ static int usage(FILE *out, int status)
         "  -s, --secret FILE      only agents that know this secret are let in;\n"
         "                         it or certificates are needed for other addresses than\n"
         "                         loopback\n"
+        "      --old-secret FILE  agents that know this secret are let in, too\n"
+        "      --node-secret NAME write the secret of the node NAME to standard output, and end;\n"
+        "                         it is made from the file of --secret\n"
         "      --ca FILE          TLS by certificates instead of the secret: agents are let\n"
         "      --cert FILE        in that have one of this CA; our own, and its key; all in\n"
         "      --key FILE         PEM\n"
-        "      --check-names      with certificates: an agent's certificate must name the agent\n"
+        "      --check-names      an agent must have the secret of its name (--node-secret), or a\n"
+        "                         certificate that names it\n"
         "  -k, --keep SECONDS     forget what is older [2592000, 30 days]\n"
         "  -S, --size BYTES       of the history at most; K, M, G, T may follow the number [16G]\n"
         "      --series N         of all nodes at most; 1000 of each node are kept in any case "
@@ -44,7 +50,10 @@ static int usage(FILE *out, int status)
         "      --remote-key FILE      and its key\n"
         "  -u, --upper ADDRESS    pass all samples on to this collector, as a relay; several\n"
         "                         with commas: the next is used while the first is away\n"
-        "  -N, --name NAME        of a relay, at the upper collector [relay-HOSTNAME]\n"
+        "      --upper-secret FILE    for the upper collector, the secret of the relay's name\n"
+        "                             [the file of --secret]\n"
+        "  -N, --name NAME        of a relay, at the upper collector [relay-HOSTNAME, or the name\n"
+        "                         in the secret]\n"
         "      --relays NAMES     let these relays in, with commas; no other relay may connect\n"
         "  -q, --queue BYTES      what may wait for the upper collector [67108864]\n"
         "  -h, --help             this text\n"
@@ -95,6 +104,30 @@ static bool agents_prove(const struct collector *collector)
     return (collector->options.secret_file != NULL) || (collector->options.ca_file != NULL);
 }
 
+/* Returns an exit status. */
+static int print_node_secret(const char *file, const char *node)
+{
+    struct udmon_secret secret;
+    size_t i;
+
+    for (i = 0; (node[i] != '\0') && udmon_node_name_char(node[i]); ++i) {
+    }
+    if ((i == 0) || (i > UDMON_NAME_MAX) || (node[i] != '\0')) {
+        fprintf(stderr, "udmon-collector: '%s' is no name of a node\n", node);
+        return 2;
+    }
+    if (udmon_secret_load(file, &secret) < 0) {
+        return 1;
+    }
+    if (udmon_secret_of_node(&secret, node, &secret) < 0) {
+        fprintf(stderr, "udmon-collector: secret file %s has the secret of node %s itself\n", file,
+                secret.node);
+        return 1;
+    }
+    printf("%s\n", (const char *)secret.bytes);
+    return 0;
+}
+
 /* Returns an exit status, or -1 to go on. */
 static int arguments(int argc, char **argv, struct collector *collector)
 {
@@ -114,7 +147,10 @@ static int arguments(int argc, char **argv, struct collector *collector)
         OPTION_REMOTE_KEY,
         OPTION_RELAYS,
         OPTION_SERIES,
-        OPTION_CHECK_NAMES
+        OPTION_CHECK_NAMES,
+        OPTION_OLD_SECRET,
+        OPTION_NODE_SECRET,
+        OPTION_UPPER_SECRET
     };
     static const struct option options[] = {
         {"listen", required_argument, NULL, 'l'},
@@ -128,6 +164,9 @@ static int arguments(int argc, char **argv, struct collector *collector)
         {"upper", required_argument, NULL, 'u'},
         {"name", required_argument, NULL, 'N'},
         {"queue", required_argument, NULL, 'q'},
+        {"old-secret", required_argument, NULL, OPTION_OLD_SECRET},
+        {"node-secret", required_argument, NULL, OPTION_NODE_SECRET},
+        {"upper-secret", required_argument, NULL, OPTION_UPPER_SECRET},
         {"ca", required_argument, NULL, OPTION_CA},
         {"cert", required_argument, NULL, OPTION_CERT},
         {"key", required_argument, NULL, OPTION_KEY},
@@ -148,6 +187,7 @@ static int arguments(int argc, char **argv, struct collector *collector)
         {"version", no_argument, NULL, 'V'},
         {NULL, 0, NULL, 0},
     };
+    const char *node = NULL;
     int option, bad = 0;
     int64_t value = 0;
 
@@ -187,6 +227,15 @@ static int arguments(int argc, char **argv, struct collector *collector)
         case 'q':
             bad = number(optarg, &value);
             collector->options.queue_bytes = value;
+            break;
+        case OPTION_OLD_SECRET:
+            collector->options.old_secret_file = optarg;
+            break;
+        case OPTION_NODE_SECRET:
+            node = optarg;
+            break;
+        case OPTION_UPPER_SECRET:
+            collector->upper_secret = optarg;
             break;
         case OPTION_CA:
             collector->options.ca_file = optarg;
@@ -254,9 +303,24 @@ static int arguments(int argc, char **argv, struct collector *collector)
         fprintf(stderr, "udmon-collector: --http-cert and --http-key belong together\n");
         return 2;
     }
-    if (collector->options.check_names && (collector->options.ca_file == NULL)) {
-        fprintf(stderr, "udmon-collector: --check-names needs certificates: --ca, --cert, --key\n");
+    if (collector->options.check_names && !agents_prove(collector)) {
+        fprintf(stderr, "udmon-collector: --check-names needs a secret or certificates: --secret, "
+                        "or --ca, --cert, --key\n");
         return 2;
+    }
+    if ((collector->options.secret_file == NULL) &&
+        ((collector->options.old_secret_file != NULL) || (node != NULL))) {
+        fprintf(stderr, "udmon-collector: %s needs --secret\n",
+                (node != NULL) ? "--node-secret" : "--old-secret");
+        return 2;
+    }
+    if ((collector->upper_secret != NULL) && (collector->upper == NULL)) {
+        fprintf(stderr, "udmon-collector: --upper-secret needs --upper\n");
+        return 2;
+    }
+    if (node != NULL) {
+        return (optind < argc) ? usage(stderr, 2) :
+                                 print_node_secret(collector->options.secret_file, node);
     }
     if (collector->listen == NULL) {
         /* Other hosts may connect only if agents authenticate. */

@@ -40,14 +40,16 @@ enum {
 
 /** 0 in a numeric option selects the default. */
 typedef struct udmon_options {
-    const char *secret_file; /**< shared secret, or NULL for none; the file must be private (0600)
-                              *   */
+    const char *secret_file; /**< shared secret, or NULL for none; the file must be private (0600).
+                              *   A client may have the secret of its name instead
+                              *   (udmon-collector --node-secret) */
     const char *ca_file;     /**< PEM, as the next two; NULL: TLS uses the secret. With
                               * certificates, the peer needs a certificate of this CA, and a
                               * server's certificate must name the host of its address */
     const char *cert_file;   /**< our own certificate, with its chain, */
     const char *key_file;    /**< and its key; the file must be private (0600) */
-    const char *name;        /**< of a client, for the server; default: the host's name */
+    const char *name;        /**< of a client, for the server; default: the name in the secret,
+                              *   or the host's name */
     const char *source;      /**< of a client: IP address to connect from; default: by routing */
     uint64_t client_id;      /**< identity across connections; 0: random */
     size_t datagram_size;    /**< bytes; the network's limit may be lower; default: 2048 of records
@@ -79,8 +81,10 @@ typedef struct udmon_options {
      * relay, and a relay cannot connect over ud.
      */
     const char *relays;
-    int check_names; /**< of a server with certificates: each client's certificate must name the
-                      * client, and no client can connect over ud */
+    int check_names; /**< of a server: each client must prove its name, by a certificate that names
+                      * the client, or by the secret of its name */
+    const char *old_secret_file; /**< of a server: a second secret, accepted too. The file may be
+                                  *   missing. Changed secrets are read for the next connection */
 } udmon_options_t;
 
 enum { UDMON_SERVERS_MAX = 8 /**< that a client is given */ };
@@ -172,7 +176,7 @@ typedef struct udmon_server_callbacks {
  * @param options NULL for the defaults.
  * @param callbacks copied.
  * @return -EINVAL: bad address or option; -ENOENT: the host is unknown; -EADDRINUSE;
- *         -EACCES: the secret file is missing, empty, or readable by others, or a file of the
+ *         -EACCES: the secret file is missing, empty, readable by others, or of another name, or a file of the
  *         certificates cannot be used, or there are neither and the address is not of loopback, or
  *         there are only certificates for ud; -ENODEV: this host lacks the scheme's network.
  */

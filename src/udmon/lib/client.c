@@ -202,10 +202,12 @@ int udmon_client_open(const char *address, const struct udmon_options *options,
     if (ret < 0) {
         goto err_free;
     }
-    ret = udmon_secret_load(client->settings.values.secret_file, &client->secret);
+    ret = udmon_keys_of_client(&client->keys, client->settings.values.secret_file,
+                               client->settings.name, (options != NULL) && (options->name != NULL));
     if (ret < 0) {
         goto err_free;
     }
+    client->secret = client->keys.secrets[KEYS_PRESENT];
     ret = client_parse_servers(client, address);
     if (ret < 0) {
         goto err_servers;
@@ -214,7 +216,7 @@ int udmon_client_open(const char *address, const struct udmon_options *options,
     if (ret < 0) {
         goto err_servers;
     }
-    ret = udmon_tls_open(&client->tls, &client->secret, &client->settings.values, 0);
+    ret = udmon_tls_open(&client->tls, &client->keys, &client->settings.values, 0);
     if (ret < 0) {
         goto err_loop;
     }
@@ -239,6 +241,7 @@ err_loop:
     udmon_loop_close(&client->loop);
 err_servers:
     client_free_servers(client);
+    udmon_keys_close(&client->keys);
 err_free:
     free(client);
     return ret;
@@ -407,5 +410,6 @@ void udmon_client_close(struct udmon_client *client)
     udmon_tls_close(&client->tls);
     udmon_loop_close(&client->loop);
     client_free_servers(client);
+    udmon_keys_close(&client->keys);
     free(client);
 }

@@ -439,10 +439,13 @@ static void client_challenge(void *arg, const struct udmon_rpc_place *place, con
 
 static void client_try(struct udmon_client *client)
 {
-    struct udmon_hello hello;
+    uint8_t hello[UDMON_HELLO_MAX];
+    struct udmon_hint hint;
     size_t length;
     int ret;
 
+    udmon_keys_refresh(&client->keys);
+    client->secret = client->keys.secrets[KEYS_PRESENT];
     if (!client->probing) {
         udmon_client_set_state(client, UDMON_CONNECTING, client_endpoint_of(client)->text);
     }
@@ -458,8 +461,12 @@ static void client_try(struct udmon_client *client)
     }
     ret = udmon_random(client->nonce, sizeof(client->nonce));
     if (ret == 0) {
-        length = udmon_meet_hello(client->nonce, udmon_scheme_name(client->way.scheme), &hello);
-        ret = client_call(client, &hello, length, client_challenge);
+        ret = udmon_keys_hint(&client->secret, &hint);
+    }
+    if (ret == 0) {
+        length =
+            udmon_meet_hello(client->nonce, udmon_scheme_name(client->way.scheme), &hint, hello);
+        ret = client_call(client, hello, length, client_challenge);
     }
     if (ret < 0) {
         client_way_failed(client, (ret == -ENODEV) ? "this host has no RDMA" : strerror(-ret));

@@ -22,13 +22,38 @@ size_t udmon_meet_header(void *message, uint8_t type, uint8_t status)
 }
 
 size_t udmon_meet_hello(const uint8_t client_nonce[UDMON_NONCE_SIZE], const char *transport,
-                        struct udmon_hello *hello)
+                        const struct udmon_hint *hint, uint8_t message[UDMON_HELLO_MAX])
 {
+    struct udmon_hello *hello = (struct udmon_hello *)message;
+    struct udmon_hello_hint *follows = (struct udmon_hello_hint *)(hello + 1);
+
     memset(hello, 0, sizeof(*hello));
     udmon_meet_header(hello, UDMON_HELLO, UDMON_OK);
     memcpy(hello->client_nonce, client_nonce, UDMON_NONCE_SIZE);
     strncpy(hello->transport, transport, sizeof(hello->transport) - 1);
-    return sizeof(*hello);
+    hello->header.flags = UDMON_HINTED;
+    memcpy(follows->id, hint->id, sizeof(follows->id));
+    follows->node_length = strlen(hint->node);
+    memcpy(follows + 1, hint->node, follows->node_length);
+    return sizeof(*hello) + sizeof(*follows) + follows->node_length;
+}
+
+int udmon_meet_hint(const void *message, size_t length, struct udmon_hint *hint)
+{
+    const struct udmon_hello *hello = message;
+    const struct udmon_hello_hint *follows = (const struct udmon_hello_hint *)(hello + 1);
+
+    if (!(hello->header.flags & UDMON_HINTED)) {
+        return 0;
+    }
+    if ((length < (sizeof(*hello) + sizeof(*follows))) || (follows->node_length > UDMON_NAME_MAX) ||
+        (length < (sizeof(*hello) + sizeof(*follows) + follows->node_length))) {
+        return -EPROTO;
+    }
+    memset(hint, 0, sizeof(*hint));
+    memcpy(hint->id, follows->id, sizeof(hint->id));
+    memcpy(hint->node, follows + 1, follows->node_length);
+    return 1;
 }
 
 static size_t meet_auth_length(const struct udmon_auth *auth)
@@ -199,7 +224,7 @@ const char *udmon_meet_status_text(uint8_t status)
     case UDMON_OK:
         return "accepted";
     case UDMON_REFUSED:
-        return "refused: the secret of the server is another";
+        return "refused: the secret of the server is another, or is not for our name";
     case UDMON_FULL:
         return "refused: the server has no room for more clients";
     case UDMON_NO_TRANSPORT:
@@ -212,7 +237,8 @@ const char *udmon_meet_status_text(uint8_t status)
         return "refused: the server's option relays does not list this relay, or our certificate "
                "does not name it";
     case UDMON_WRONG_NAME:
-        return "refused: our certificate does not name us by the name that we give";
+        return "refused: the server checks names, and our certificate does not name us, or our "
+               "secret is not the secret of our name";
     default:
         return "refused: client and server do not understand each other (another version?)";
     }

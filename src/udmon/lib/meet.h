@@ -2,12 +2,16 @@
 #ifndef UDMON_MEET_H
 #define UDMON_MEET_H
 
-#include "base/auth.h"
+#include "base/keys.h"
 #include "../include/udmon.h"
 #include "base/wire.h"
 
 #include <stdbool.h>
 #include <stddef.h>
+
+enum {
+    UDMON_HELLO_MAX = sizeof(struct udmon_hello) + sizeof(struct udmon_hello_hint) + UDMON_NAME_MAX
+};
 
 /* The parts of a checked AUTH; pointers lead into the message. */
 struct udmon_auth_view {
@@ -18,8 +22,11 @@ struct udmon_auth_view {
     char transport[UDMON_TRANSPORT_SIZE + 1];
 };
 
+/** Returns the length. */
 size_t udmon_meet_hello(const uint8_t client_nonce[UDMON_NONCE_SIZE], const char *transport,
-                        struct udmon_hello *hello);
+                        const struct udmon_hint *hint, uint8_t message[UDMON_HELLO_MAX]);
+/** Reads the hint of a HELLO. 1, 0: an earlier version gave no hint; -EPROTO: malformed. */
+int udmon_meet_hint(const void *message, size_t length, struct udmon_hint *hint);
 /** Returns the length, or -EMSGSIZE. */
 long udmon_meet_auth(const struct udmon_secret *secret, const struct udmon_auth *fields,
                      const void *address, size_t address_length, const char *name, uint8_t *message,

@@ -36,6 +36,14 @@ static int options_check(const struct udmon_options *v)
         udmon_error("options ca, cert and key are needed together");
         return -EINVAL;
     }
+    if ((v->old_secret_file != NULL) && (v->secret_file == NULL)) {
+        udmon_error("option old_secret_file needs secret_file");
+        return -EINVAL;
+    }
+    if (v->check_names && (v->secret_file == NULL) && (certificates == 0)) {
+        udmon_error("option check_names needs a secret or certificates");
+        return -EINVAL;
+    }
     for (i = 0; i < (sizeof(limits) / sizeof(limits[0])); ++i) {
         if ((limits[i].value < limits[i].min) || (limits[i].value > limits[i].max)) {
             udmon_error("option %s: %zu is not in %zu..%zu", limits[i].name, limits[i].value,

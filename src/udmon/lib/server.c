@@ -40,8 +40,8 @@ static int server_listen(struct udmon_server *server, const struct udmon_rpc_ops
 /* Whether a meeting over RDMA CM, which has no certificates, can be accepted. */
 static bool server_takes_cm(const struct udmon_server *server)
 {
-    return ((server->secret.length > 0) || (server->settings.values.ca_file == NULL)) &&
-           !server->settings.values.check_names;
+    return (server->keys.secrets[KEYS_PRESENT].length > 0) ||
+           (server->settings.values.ca_file == NULL);
 }
 
 /* Without a secret or certificates any process that can reach the port could send. */
@@ -52,13 +52,12 @@ static int server_check_open(const struct udmon_server *server,
     struct addrinfo *host;
 
     if ((endpoint->scheme == UDMON_SCHEME_UD) && !server_takes_cm(server)) {
-        udmon_error(server->settings.values.check_names ?
-                        "%s: this network has no certificates, so no names can be checked" :
-                        "%s: this network needs a shared secret: certificates are for TLS",
+        udmon_error("%s: this network needs a shared secret: certificates are for TLS",
                     endpoint->text);
         return -EACCES;
     }
-    for (host = endpoint->hosts; (host != NULL) && (server->secret.length == 0) && !certificates;
+    for (host = endpoint->hosts;
+         (host != NULL) && (server->keys.secrets[KEYS_PRESENT].length == 0) && !certificates;
          host = host->ai_next) {
         if (!udmon_sockaddr_is_loopback(host->ai_addr)) {
             udmon_error("%s: listening on other addresses than those of loopback (127.0.0.1, "
@@ -117,27 +116,28 @@ static int server_setup(struct udmon_server *server, const char *address)
     struct udmon_endpoint endpoint;
     int ret;
 
-    ret = udmon_secret_load(server->settings.values.secret_file, &server->secret);
+    ret = udmon_keys_of_server(&server->keys, server->settings.values.secret_file,
+                               server->settings.values.old_secret_file);
     if (ret < 0) {
         return ret;
     }
     ret = udmon_gate_open(&server->gate);
     if (ret < 0) {
-        return ret;
+        goto err_keys;
     }
     ret = udmon_endpoint_parse(address, 1, &endpoint);
     if (ret < 0) {
-        return ret;
+        goto err_keys;
     }
     ret = server_check_open(server, &endpoint);
     if (ret < 0) {
-        goto out;
+        goto err_endpoint;
     }
     ret = udmon_loop_open(&server->loop);
     if (ret < 0) {
-        goto out;
+        goto err_endpoint;
     }
-    ret = udmon_tls_open(&server->tls, &server->secret, &server->settings.values, 1);
+    ret = udmon_tls_open(&server->tls, &server->keys, &server->settings.values, 1);
     if (ret < 0) {
         goto err_loop;
     }
@@ -151,7 +151,8 @@ static int server_setup(struct udmon_server *server, const char *address)
     if (ret < 0) {
         goto err_net;
     }
-    goto out;
+    udmon_endpoint_free(&endpoint);
+    return 0;
 
 err_net:
     server_close_listeners(server);
@@ -160,8 +161,10 @@ err_tls:
     udmon_tls_close(&server->tls);
 err_loop:
     udmon_loop_close(&server->loop);
-out:
+err_endpoint:
     udmon_endpoint_free(&endpoint);
+err_keys:
+    udmon_keys_close(&server->keys);
     return ret;
 }
 
@@ -298,5 +301,6 @@ void udmon_server_close(struct udmon_server *server)
     udmon_net_close(&server->net);
     udmon_tls_close(&server->tls);
     udmon_loop_close(&server->loop);
+    udmon_keys_close(&server->keys);
     free(server);
 }

@@ -20,7 +20,7 @@ struct udmon_server {
     struct udmon_tls tls;
     struct udmon_net net;
     struct udmon_settings settings;
-    struct udmon_secret secret;
+    struct udmon_keys keys;
     struct udmon_gate gate;
     enum udmon_scheme scheme;
     struct udmon_server_callbacks callbacks;

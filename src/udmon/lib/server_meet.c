@@ -1,5 +1,5 @@
 /*
- * Server: a client asks to connect (HELLO), proves that it knows the secret (AUTH), and gets a
+ * Server: a client asks to connect (HELLO), proves that it knows a secret (AUTH), and gets a
  * session.
  */
 #include "server.h"
@@ -50,15 +50,37 @@ static uint8_t server_port(struct udmon_server *server, const char *transport,
     return UDMON_OK;
 }
 
-static size_t server_hello(struct udmon_server *server, const struct udmon_rpc_place *place,
-                           const struct udmon_hello *hello, void *response, size_t size)
+/* The secret that the client says it has. */
+static bool server_hinted_secret(struct udmon_server *server, const void *hello, size_t length,
+                                 struct udmon_secret *secret)
 {
+    struct udmon_hint hint;
+    int ret = udmon_meet_hint(hello, length, &hint);
+
+    udmon_keys_refresh(&server->keys);
+    *secret = server->keys.secrets[KEYS_PRESENT];
+    return (ret == 0) || ((ret > 0) && udmon_keys_find(&server->keys, &hint, secret));
+}
+
+static size_t server_hello(struct udmon_server *server, const struct udmon_rpc_place *place,
+                           const struct udmon_hello *hello, size_t hello_length, void *response,
+                           size_t size)
+{
+    static struct udmon_log_limit unknown;
+    struct udmon_secret secret;
+    char text[80];
     char transport[UDMON_TRANSPORT_SIZE + 1] = "";
     struct udmon_challenge *challenge = response;
     struct udmon_port *port;
     int length = 0;
     uint8_t status;
 
+    if (!server_hinted_secret(server, hello, hello_length, &secret)) {
+        udmon_warn_limited(
+            &unknown, "client at %s refused: it does not know the secret",
+            udmon_sockaddr_text((const struct sockaddr *)&place->remote, text, sizeof(text)));
+        return udmon_meet_header(response, UDMON_CHALLENGE, UDMON_REFUSED);
+    }
     memcpy(transport, hello->transport, sizeof(hello->transport));
     status = server_port(server, transport, place, &port);
     if (status != UDMON_OK) {
@@ -73,7 +95,7 @@ static size_t server_hello(struct udmon_server *server, const struct udmon_rpc_p
         return udmon_meet_header(response, UDMON_CHALLENGE, UDMON_NO_TRANSPORT);
     }
     challenge->address_length = length;
-    return (udmon_meet_challenge_sign(&server->secret, hello->client_nonce, challenge) == 0) ?
+    return (udmon_meet_challenge_sign(&secret, hello->client_nonce, challenge) == 0) ?
                sizeof(*challenge) + length :
                0;
 }
@@ -110,6 +132,25 @@ static int server_path(struct udmon_server *server, const struct udmon_rpc_place
                             udmon_path_open(port, view->address, view->address_length, path_p);
 }
 
+/*
+ * The identity of a client. If names are checked, the server mixes the proved name in. So no client
+ * can take the connection or the record numbers of another client by the other client's identity.
+ */
+static uint64_t server_client_id(const struct udmon_server *server,
+                                 const struct udmon_auth_view *view)
+{
+    static const struct udmon_secret none;
+    uint8_t mac[UDMON_MAC_SIZE];
+    uint64_t id = le64toh(view->auth->client_id);
+
+    if (server->settings.values.check_names &&
+        (udmon_sign(&none, "client", &view->auth->client_id, sizeof(view->auth->client_id),
+                    view->name, strlen(view->name), mac) == 0)) {
+        memcpy(&id, mac, sizeof(id));
+    }
+    return id;
+}
+
 static struct udmon_session *server_session_new(struct udmon_server *server,
                                                 const struct udmon_rpc_place *place,
                                                 const struct udmon_auth_view *view,
@@ -131,7 +172,7 @@ static struct udmon_session *server_session_new(struct udmon_server *server,
     udmon_sockaddr_text((const struct sockaddr *)&place->remote, session->address,
                         sizeof(session->address));
     session->peer = (struct udmon_peer){
-        .id = le64toh(view->auth->client_id),
+        .id = server_client_id(server, view),
         .name = session->name,
         .transport = session->transport,
         .address = session->address,
@@ -167,10 +208,15 @@ static bool list_has(const char *list, const char *name)
     return false;
 }
 
-/* Whether the certificate of the client has the name. A request over RDMA CM has no certificate. */
-static bool server_has_name(const struct udmon_rpc_place *place, const char *name)
+/*
+ * Whether the secret is of this name, or the certificate of the client has the name. A request over
+ * RDMA CM has no certificate.
+ */
+static bool server_has_name(const struct udmon_rpc_place *place, const struct udmon_secret *secret,
+                            const char *name)
 {
-    return (place->link != NULL) && udmon_tls_names(place->link->ssl, name);
+    return ((secret->node[0] != '\0') && !strcmp(secret->node, name)) ||
+           ((place->link != NULL) && udmon_tls_names(place->link->ssl, name));
 }
 
 /*
@@ -178,7 +224,8 @@ static bool server_has_name(const struct udmon_rpc_place *place, const char *nam
  * too.
  */
 static uint8_t server_check_relay(const struct udmon_server *server,
-                                  const struct udmon_rpc_place *place, const char *name)
+                                  const struct udmon_rpc_place *place,
+                                  const struct udmon_secret *secret, const char *name)
 {
     static struct udmon_log_limit twice, unlisted, unproved;
 
@@ -195,36 +242,58 @@ static uint8_t server_check_relay(const struct udmon_server *server,
             name);
         return UDMON_UNKNOWN_RELAY;
     }
-    if (server->tls.certificates && (place->link == NULL)) {
+    if (!server->tls.certificates || server_has_name(place, secret, name)) {
+        return UDMON_OK;
+    }
+    if (place->link == NULL) {
         return UDMON_NO_TRANSPORT; /* the relay goes on to a network with certificates */
     }
-    if (server->tls.certificates && !server_has_name(place, name)) {
-        udmon_warn_limited(&unproved,
-                           "client %s refused: it is a relay, and its certificate does not name it",
-                           name);
-        return UDMON_UNKNOWN_RELAY;
+    udmon_warn_limited(
+        &unproved, "client %s refused: it is a relay, and its certificate does not name it", name);
+    return UDMON_UNKNOWN_RELAY;
+}
+
+/* Whether the client has proved its name, if the server checks names. */
+static uint8_t server_check_name(const struct udmon_server *server,
+                                 const struct udmon_rpc_place *place,
+                                 const struct udmon_secret *secret, const char *name)
+{
+    static struct udmon_log_limit named, unnamed;
+
+    if (!server->settings.values.check_names || server_has_name(place, secret, name)) {
+        return UDMON_OK;
     }
-    return UDMON_OK;
+    if (!server->tls.certificates) {
+        udmon_warn_limited(&unnamed,
+                           "client %s refused: it has the shared secret, and needs the secret of "
+                           "its name (option check-names)",
+                           name);
+        return UDMON_WRONG_NAME;
+    }
+    if (place->link == NULL) {
+        return UDMON_NO_TRANSPORT; /* the client goes on to a network with certificates */
+    }
+    udmon_warn_limited(&named, "client %s refused: its certificate does not name it", name);
+    return UDMON_WRONG_NAME;
 }
 
 static uint8_t server_admit(struct udmon_server *server, const struct udmon_rpc_place *place,
-                            const struct udmon_auth_view *view, uint64_t *token_p)
+                            const struct udmon_auth_view *view, const struct udmon_secret *secret,
+                            uint64_t *token_p)
 {
-    static struct udmon_log_limit full, named;
+    static struct udmon_log_limit full;
     uint64_t gap, first, next_seq = le64toh(view->auth->next_seq);
     struct udmon_session *session;
     struct udmon_port *port;
     uint8_t status = (view->auth->header.flags & UDMON_RELAY) ?
-                         server_check_relay(server, place, view->name) :
+                         server_check_relay(server, place, secret, view->name) :
                          UDMON_OK;
 
+    if (status == UDMON_OK) {
+        status = server_check_name(server, place, secret, view->name);
+    }
     if (status != UDMON_OK) {
         return status;
-    }
-    if (server->settings.values.check_names && !server_has_name(place, view->name)) {
-        udmon_warn_limited(&named, "client %s refused: its certificate does not name it",
-                           view->name);
-        return UDMON_WRONG_NAME;
     }
     if (server->sessions.count >= server->settings.values.max_clients) {
         udmon_warn_limited(&full, "client %s refused: there are %u already (option max_clients)",
@@ -258,12 +327,33 @@ static uint8_t server_admit(struct udmon_server *server, const struct udmon_rpc_
     return UDMON_OK;
 }
 
+/* Finds the secret that signed the request: a shared secret, or the secret of the client's name. */
+static bool server_signer(const struct udmon_server *server, const struct udmon_auth_view *view,
+                          struct udmon_secret *secret)
+{
+    unsigned i;
+
+    for (i = 0; i < KEYS_MAX; ++i) {
+        *secret = server->keys.secrets[i];
+        /* An empty secret signs only if the server has no secret. */
+        if (((i == KEYS_PRESENT) || (secret->length > 0)) && udmon_meet_auth_check(secret, view)) {
+            return true;
+        }
+        if (udmon_keys_of_node(&server->keys, i, view->name, secret) &&
+            udmon_meet_auth_check(secret, view)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static size_t server_auth(struct udmon_server *server, const struct udmon_rpc_place *place,
                           const void *request, size_t length, void *response)
 {
     static struct udmon_log_limit refused;
     struct udmon_welcome *welcome = response;
     struct udmon_auth_view view;
+    struct udmon_secret secret;
     uint8_t status;
     uint64_t token;
     char text[80];
@@ -271,24 +361,25 @@ static size_t server_auth(struct udmon_server *server, const struct udmon_rpc_pl
     if (udmon_meet_auth_parse(request, length, &view) < 0) {
         return udmon_meet_header(response, UDMON_WELCOME, UDMON_BAD_REQUEST);
     }
-    if (!udmon_meet_auth_check(&server->secret, &view)) {
+    if (!server_signer(server, &view, &secret)) {
         udmon_warn_limited(
-            &refused, "client %s at %s refused: it does not know the secret", view.name,
+            &refused,
+            "client %s at %s refused: it knows neither the secret nor the secret of this name",
+            view.name,
             udmon_sockaddr_text((const struct sockaddr *)&place->remote, text, sizeof(text)));
         return udmon_meet_header(response, UDMON_WELCOME, UDMON_REFUSED);
     }
     if (!udmon_gate_check(&server->gate, view.auth->client_nonce, view.auth->server_nonce)) {
         return udmon_meet_header(response, UDMON_WELCOME, UDMON_EXPIRED);
     }
-    status = server_admit(server, place, &view, &token);
+    status = server_admit(server, place, &view, &secret, &token);
     if (status != UDMON_OK) {
         return udmon_meet_header(response, UDMON_WELCOME, status);
     }
     memset(welcome, 0, sizeof(*welcome));
     udmon_meet_header(welcome, UDMON_WELCOME, UDMON_OK);
     welcome->token = htole64(token);
-    return (udmon_meet_welcome_sign(&server->secret, view.auth, welcome) == 0) ? sizeof(*welcome) :
-                                                                                 0;
+    return (udmon_meet_welcome_sign(&secret, view.auth, welcome) == 0) ? sizeof(*welcome) : 0;
 }
 
 size_t udmon_server_serve(void *arg, const struct udmon_rpc_place *place, const void *request,
@@ -298,7 +389,7 @@ size_t udmon_server_serve(void *arg, const struct udmon_rpc_place *place, const 
 
     switch (udmon_meet_type(request, length)) {
     case UDMON_HELLO:
-        return server_hello(server, place, request, response, size);
+        return server_hello(server, place, request, length, response, size);
     case UDMON_AUTH:
         return server_auth(server, place, request, length, response);
     default:

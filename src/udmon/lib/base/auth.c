@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
@@ -62,6 +63,29 @@ int udmon_private_file(const char *what, const char *path)
     return ret;
 }
 
+static const char secret_prefix[] = "udmon-node:";
+
+/* Recognizes the secret of a node. */
+static int secret_parse(const char *path, struct udmon_secret *secret)
+{
+    const char *text = (const char *)secret->bytes, *name = text + sizeof(secret_prefix) - 1, *end;
+    int length;
+
+    if (strncmp(text, secret_prefix, sizeof(secret_prefix) - 1)) {
+        return 0;
+    }
+    end = strrchr(name, ':');
+    length = (end != NULL) ? (int)(end - name) : 0;
+    if ((length <= 0) || (length > UDMON_NAME_MAX) ||
+        (strspn(end + 1, "0123456789abcdef") != (2 * (size_t)UDMON_MAC_SIZE)) ||
+        (text + secret->length != end + 1 + (2 * UDMON_MAC_SIZE))) {
+        udmon_error("secret file %s begins as the secret of a node, and is not complete", path);
+        return -EACCES;
+    }
+    snprintf(secret->node, sizeof(secret->node), "%.*s", length, name);
+    return 0;
+}
+
 int udmon_secret_load(const char *path, struct udmon_secret *secret)
 {
     ssize_t length;
@@ -81,7 +105,7 @@ int udmon_secret_load(const char *path, struct udmon_secret *secret)
     }
     length = read(fd, secret->bytes, sizeof(secret->bytes));
     while ((length > 0) && (secret->bytes[length - 1] == '\n')) {
-        --length; /* an editor's newline at the end is not part of it */
+        secret->bytes[--length] = '\0'; /* an editor's newline at the end is not part of it */
     }
     if ((length <= 0) || (length == sizeof(secret->bytes))) {
         udmon_error("secret file %s is %s", path,
@@ -90,6 +114,7 @@ int udmon_secret_load(const char *path, struct udmon_secret *secret)
         goto out;
     }
     secret->length = length;
+    ret = secret_parse(path, secret);
 out:
     close(fd);
     return ret;
@@ -131,6 +156,31 @@ int udmon_sign(const struct udmon_secret *secret, const char *role, const void *
                const void *b, size_t b_length, uint8_t mac[UDMON_MAC_SIZE])
 {
     return hmac(secret->bytes, secret->length, role, a, a_length, b, b_length, mac);
+}
+
+int udmon_secret_of_node(const struct udmon_secret *shared, const char *node,
+                         struct udmon_secret *secret)
+{
+    struct udmon_secret made = {.length = 0};
+    uint8_t mac[UDMON_MAC_SIZE];
+    char *text = (char *)made.bytes;
+    int i, ret;
+
+    if ((shared->length == 0) || (shared->node[0] != '\0') || (strlen(node) > UDMON_NAME_MAX)) {
+        return -EINVAL;
+    }
+    ret = udmon_sign(shared, "node", node, strlen(node), NULL, 0, mac);
+    if (ret < 0) {
+        return ret;
+    }
+    snprintf(made.node, sizeof(made.node), "%s", node);
+    made.length = snprintf(text, sizeof(made.bytes), "%s%s:", secret_prefix, node);
+    for (i = 0; i < UDMON_MAC_SIZE; ++i) {
+        made.length +=
+            snprintf(text + made.length, sizeof(made.bytes) - made.length, "%02x", mac[i]);
+    }
+    *secret = made;
+    return 0;
 }
 
 bool udmon_mac_equal(const uint8_t *a, const uint8_t *b, size_t length)

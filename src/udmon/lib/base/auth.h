@@ -7,15 +7,20 @@
 #define UDMON_AUTH_H
 
 #include "wire.h"
+#include "../../include/udmon.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { UDMON_SECRET_MAX = 1024, UDMON_USED_NONCES = 16384 /* in 10 s */ };
+enum {
+    UDMON_SECRET_MAX = 1024,
+    UDMON_USED_NONCES = 16384, /* in 10 s */
+};
 
 struct udmon_secret {
     uint8_t bytes[UDMON_SECRET_MAX];
-    size_t length; /* 0: no secret */
+    size_t length;                 /* 0: no secret */
+    char node[UDMON_NAME_MAX + 1]; /* the secret is this node's; empty: the shared secret */
 };
 
 /* The server's side: the secret value behind its nonces, and the used nonces. */
@@ -30,6 +35,13 @@ struct udmon_gate {
 
 /** `path` NULL: no secret. -EACCES: missing, empty, too long, not a file, or others may read it. */
 int udmon_secret_load(const char *path, struct udmon_secret *secret);
+
+/**
+ * The secret of a node, as the text of its file: "udmon-node:NAME:" and HMAC-SHA256(shared, "node" +
+ * NAME) in hexadecimal digits. -EINVAL: `shared` is empty or the secret of a node itself.
+ */
+int udmon_secret_of_node(const struct udmon_secret *shared, const char *node,
+                         struct udmon_secret *secret);
 
 /**
  * -EACCES, with a line in the log: `path`, called `what`, is missing, or other users may read it.

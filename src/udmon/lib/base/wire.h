@@ -8,8 +8,10 @@
  * Then datagrams, each beginning with struct udmon_dgram: UCT active messages UDMON_AM_ID, or (tcp)
  * messages of the same TLS connection. With tcp both interface addresses are empty.
  *
- * TLS: external pre-shared key of identity "udmon", HMAC-SHA256(secret, "TLS key"), or certificates
- * of both sides; with ephemeral Diffie-Hellman and TLS_AES_128_GCM_SHA256.
+ * TLS: external pre-shared key HMAC-SHA256(secret, "TLS key"), or certificates of both sides; with
+ * ephemeral Diffie-Hellman and TLS_AES_128_GCM_SHA256. The identity of the key is "udmon:ID" with
+ * the identifier of the secret in hexadecimal digits, "udmon:ID:NODE" for the secret of a node, or
+ * "udmon" for the server's shared secret.
  */
 #ifndef UDMON_WIRE_H
 #define UDMON_WIRE_H
@@ -26,6 +28,7 @@ enum {
     UDMON_AM_ID = 23,
     UDMON_NONCE_SIZE = 16,
     UDMON_MAC_SIZE = 32,
+    UDMON_HINT_SIZE = 8,
     UDMON_AUTH_MAC_SIZE = 16, /* its first bytes: so the longest name fits RDMA CM's request */
     UDMON_TRANSPORT_SIZE = 8,
     /* RDMA CM carries that much, as requests and as responses; TCP could carry more. */
@@ -45,7 +48,12 @@ enum {
     UDMON_EXPIRED,       /* the nonce is too old, or was used before: begin again */
     UDMON_NO_RELAY,      /* a relay itself, which takes no other's records */
     UDMON_UNKNOWN_RELAY, /* the server does not list the relay, or the certificate names another */
-    UDMON_WRONG_NAME     /* the client's certificate does not name the client */
+    UDMON_WRONG_NAME     /* neither certificate nor secret prove the client's name */
+};
+
+/* Flag of HELLO. */
+enum {
+    UDMON_HINTED = 1 << 0 /* struct udmon_hello_hint follows; earlier versions have none */
 };
 
 /* Flags of AUTH. */
@@ -61,7 +69,7 @@ struct udmon_rpc_header {
     uint8_t version;
     uint8_t type;
     uint8_t status; /* of responses */
-    uint8_t flags;  /* of AUTH, else 0 */
+    uint8_t flags;  /* of HELLO and AUTH, else 0 */
     uint8_t zero[2];
 } __attribute__((packed));
 
@@ -69,6 +77,12 @@ struct udmon_hello {
     struct udmon_rpc_header header;
     uint8_t client_nonce[UDMON_NONCE_SIZE];
     char transport[UDMON_TRANSPORT_SIZE]; /* filled up with zeros */
+} __attribute__((packed));
+
+/* Follows HELLO: which secret the client has. A server may have two, and one for each node. */
+struct udmon_hello_hint {
+    uint8_t id[UDMON_HINT_SIZE]; /* the first bytes of HMAC-SHA256(secret, "identifier") */
+    uint8_t node_length;         /* that many bytes follow: whose secret; 0: the shared secret */
 } __attribute__((packed));
 
 struct udmon_challenge {
@@ -150,6 +164,7 @@ typedef size_t (*udmon_pack_fn)(void *buffer, size_t size, void *arg);
 
 static_assert(sizeof(struct udmon_rpc_header) == 8, "on the wire");
 static_assert(sizeof(struct udmon_hello) == 32, "on the wire");
+static_assert(sizeof(struct udmon_hello_hint) == 9, "on the wire");
 static_assert(sizeof(struct udmon_challenge) == 57, "on the wire");
 static_assert(sizeof(struct udmon_auth) == 82, "on the wire");
 static_assert(sizeof(struct udmon_welcome) == 48, "on the wire");

@@ -11,9 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 
-static const char psk_identity[] = "udmon";
+static const char psk_begin[] = "udmon";
 static const unsigned char psk_cipher[2] = {0x13, 0x01}; /* TLS_AES_128_GCM_SHA256 */
 
 /* The socket as OpenSSL's: its own BIO would raise SIGPIPE. */
@@ -72,28 +71,73 @@ static BIO_METHOD *bio_method(void)
 /* The pre-shared key */
 
 /* The object that TLS uses as a session to resume: the key, and the cipher for the key. */
-static SSL_SESSION *psk_session(SSL *ssl)
+static int psk_session(SSL *ssl, const struct udmon_secret *secret, SSL_SESSION **session_p)
 {
-    const struct udmon_tls *tls = SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl));
     const SSL_CIPHER *cipher = SSL_CIPHER_find(ssl, psk_cipher);
     SSL_SESSION *session = SSL_SESSION_new();
+    uint8_t key[UDMON_MAC_SIZE];
 
     if ((session != NULL) && (cipher != NULL) &&
-        SSL_SESSION_set1_master_key(session, tls->key, sizeof(tls->key)) &&
+        (udmon_sign(secret, "TLS key", "", 0, NULL, 0, key) == 0) &&
+        SSL_SESSION_set1_master_key(session, key, sizeof(key)) &&
         SSL_SESSION_set_cipher(session, cipher) &&
         SSL_SESSION_set_protocol_version(session, TLS1_3_VERSION)) {
-        return session;
+        *session_p = session;
+        return 1;
     }
     SSL_SESSION_free(session);
-    return NULL;
+    return 0;
+}
+
+static const struct udmon_keys *psk_keys(SSL *ssl)
+{
+    const struct udmon_tls *tls = SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl));
+
+    return tls->keys;
+}
+
+/* Reads "udmon:ID" or "udmon:ID:NODE". */
+static bool psk_parse(const char *identity, struct udmon_hint *hint)
+{
+    const char *digits = identity + sizeof(psk_begin), *node;
+    unsigned byte;
+    int i;
+
+    memset(hint, 0, sizeof(*hint));
+    if (strncmp(identity, psk_begin, sizeof(psk_begin) - 1) ||
+        (identity[sizeof(psk_begin) - 1] != ':') ||
+        (strspn(digits, "0123456789abcdef") != (2 * UDMON_HINT_SIZE))) {
+        return false;
+    }
+    for (i = 0; i < UDMON_HINT_SIZE; ++i) {
+        sscanf(digits + (2 * i), "%2x", &byte);
+        hint->id[i] = byte;
+    }
+    node = digits + (2 * UDMON_HINT_SIZE);
+    if (*node == '\0') {
+        return true;
+    }
+    if ((*node != ':') || (strlen(node + 1) > UDMON_NAME_MAX)) {
+        return false;
+    }
+    memcpy(hint->node, node + 1, strlen(node + 1));
+    return true;
 }
 
 static int psk_find(SSL *ssl, const unsigned char *identity, size_t length, SSL_SESSION **session_p)
 {
+    const struct udmon_keys *keys = psk_keys(ssl);
+    struct udmon_secret secret;
+    struct udmon_hint hint;
+    char text[128];
+
     *session_p = NULL;
-    if ((length == (sizeof(psk_identity) - 1)) && !memcmp(identity, psk_identity, length)) {
-        *session_p = psk_session(ssl);
-        return *session_p != NULL;
+    snprintf(text, sizeof(text), "%.*s", (int)length, (const char *)identity);
+    if (!strcmp(text, psk_begin)) {
+        return psk_session(ssl, &keys->secrets[KEYS_PRESENT], session_p); /* an earlier version */
+    }
+    if (psk_parse(text, &hint) && udmon_keys_find(keys, &hint, &secret)) {
+        return psk_session(ssl, &secret, session_p);
     }
     return 1; /* continues without a key, and then fails because the peer has no certificate */
 }
@@ -101,14 +145,28 @@ static int psk_find(SSL *ssl, const unsigned char *identity, size_t length, SSL_
 static int psk_use(SSL *ssl, const EVP_MD *digest, const unsigned char **identity_p,
                    size_t *length_p, SSL_SESSION **session_p)
 {
+    const struct udmon_secret *secret = &psk_keys(ssl)->secrets[KEYS_PRESENT];
+    static char identity[128]; /* OpenSSL copies the text after the return */
+    struct udmon_hint hint;
+    int i, used;
+
     *session_p = NULL;
     if ((digest != NULL) && !EVP_MD_is_a(digest, "SHA256")) {
         return 1; /* after a retry that asked for another cipher: no key for it */
     }
-    *identity_p = (const unsigned char *)psk_identity;
-    *length_p = sizeof(psk_identity) - 1;
-    *session_p = psk_session(ssl);
-    return *session_p != NULL;
+    if (udmon_keys_hint(secret, &hint) < 0) {
+        return 0;
+    }
+    used = snprintf(identity, sizeof(identity), "%s:", psk_begin);
+    for (i = 0; i < UDMON_HINT_SIZE; ++i) {
+        used += snprintf(identity + used, sizeof(identity) - used, "%02x", hint.id[i]);
+    }
+    if (hint.node[0] != '\0') {
+        snprintf(identity + used, sizeof(identity) - used, ":%s", hint.node);
+    }
+    *identity_p = (const unsigned char *)identity;
+    *length_p = strlen(identity);
+    return psk_session(ssl, secret, session_p);
 }
 
 static void tls_use_key(const struct udmon_tls *tls, SSL_CTX *context)
@@ -133,20 +191,13 @@ static int tls_file_error(const char *what, const char *path)
 }
 
 /* Records the state of the files; returns whether a file has changed. */
-static int tls_files_changed(struct udmon_tls *tls)
+static bool tls_files_changed(struct udmon_tls *tls)
 {
-    struct stat status;
-    int i, changed = 0;
+    bool changed = false;
+    int i;
 
     for (i = 0; i < TLS_FILES; ++i) {
-        struct udmon_tls_file *file = &tls->files[i];
-        if ((stat(file->path, &status) == 0) &&
-            ((file->inode != status.st_ino) || (file->changed.tv_sec != status.st_mtim.tv_sec) ||
-             (file->changed.tv_nsec != status.st_mtim.tv_nsec))) {
-            file->inode = status.st_ino;
-            file->changed = status.st_mtim;
-            changed = 1;
-        }
+        changed |= udmon_file_changed(&tls->files[i]);
     }
     return changed;
 }
@@ -253,19 +304,19 @@ static int tls_context(struct udmon_tls *tls, SSL_CTX **context_p)
 
 static int tls_name_files(struct udmon_tls *tls, const struct udmon_options *options)
 {
+    const char *paths[TLS_FILES] = {[TLS_CA] = options->ca_file,
+                                    [TLS_CERTIFICATE] = options->cert_file,
+                                    [TLS_KEY] = options->key_file};
+    int i, ret = 0;
+
     tls->certificates = 1;
-    tls->files[TLS_CA].path = strdup(options->ca_file);
-    tls->files[TLS_CERTIFICATE].path = strdup(options->cert_file);
-    tls->files[TLS_KEY].path = strdup(options->key_file);
-    if ((tls->files[TLS_CA].path == NULL) || (tls->files[TLS_CERTIFICATE].path == NULL) ||
-        (tls->files[TLS_KEY].path == NULL)) {
-        return -ENOMEM;
+    for (i = 0; (i < TLS_FILES) && (ret == 0); ++i) {
+        ret = udmon_file_watch(&tls->files[i], paths[i]);
     }
-    tls_files_changed(tls);
-    return 0;
+    return ret;
 }
 
-int udmon_tls_open(struct udmon_tls *tls, const struct udmon_secret *secret,
+int udmon_tls_open(struct udmon_tls *tls, struct udmon_keys *keys,
                    const struct udmon_options *options, int server)
 {
     int ret;
@@ -274,8 +325,8 @@ int udmon_tls_open(struct udmon_tls *tls, const struct udmon_secret *secret,
     LIST_INIT(&tls->unsent);
     tls->server = server;
     tls->method = bio_method();
-    ret = (options->ca_file != NULL) ? tls_name_files(tls, options) :
-                                       udmon_sign(secret, "TLS key", "", 0, NULL, 0, tls->key);
+    tls->keys = keys;
+    ret = (options->ca_file != NULL) ? tls_name_files(tls, options) : 0;
     if ((ret == 0) && (tls->method == NULL)) {
         ret = -ENOMEM;
     }
@@ -311,6 +362,7 @@ SSL *udmon_tls_new(struct udmon_tls *tls, struct udmon_source *socket)
     BIO *bio;
 
     tls_refresh(tls);
+    udmon_keys_refresh(tls->keys);
     ssl = SSL_new(tls->context);
     bio = BIO_new(tls->method);
     if ((ssl == NULL) || (bio == NULL)) {
@@ -328,7 +380,7 @@ void udmon_tls_close(struct udmon_tls *tls)
     int i;
 
     for (i = 0; i < TLS_FILES; ++i) {
-        free(tls->files[i].path);
+        udmon_file_forget(&tls->files[i]);
     }
     SSL_CTX_free(tls->context);
     BIO_meth_free(tls->method);

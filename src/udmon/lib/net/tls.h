@@ -5,7 +5,7 @@
 #ifndef UDMON_TLS_H
 #define UDMON_TLS_H
 
-#include "../base/auth.h"
+#include "../base/keys.h"
 #include "../../include/udmon.h"
 #include "loop.h"
 
@@ -14,14 +14,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/queue.h>
-#include <time.h>
-
-/* A PEM file as it was when it was read. */
-struct udmon_tls_file {
-    char *path;
-    ino_t inode;
-    struct timespec changed;
-};
 
 enum { TLS_CA, TLS_CERTIFICATE, TLS_KEY, TLS_FILES };
 
@@ -30,23 +22,23 @@ struct udmon_tls {
     SSL_CTX *context;
     BIO_METHOD *method;
     int server;
-    int certificates;            /* instead of: */
-    uint8_t key[UDMON_MAC_SIZE]; /* the pre-shared key */
-    struct udmon_tls_file files[TLS_FILES];
+    struct udmon_keys *keys; /* for the pre-shared keys; not used with: */
+    int certificates;
+    struct udmon_file files[TLS_FILES];
     LIST_HEAD(, udmon_link) unsent; /* links whose messages have not been given to the socket */
 };
 
 /**
- * The context of a server's or a client's links. The secret may be empty, and is not used if the
- * options name certificates. -EACCES: their files cannot be used.
+ * The context of a server's or a client's links. The keys stay with the caller, and are not used if
+ * the options name certificates. -EACCES: their files cannot be used.
  */
-int udmon_tls_open(struct udmon_tls *tls, const struct udmon_secret *secret,
+int udmon_tls_open(struct udmon_tls *tls, struct udmon_keys *keys,
                    const struct udmon_options *options, int server);
 void udmon_tls_close(struct udmon_tls *tls);
 
 /**
- * TLS over a socket, which the caller keeps open as long as the SSL object. Reads changed
- * certificate files before. If the new files are unusable, the old certificates stay. NULL: no
+ * TLS over a socket, which the caller keeps open as long as the SSL object. Reads changed files of
+ * certificates and secrets before. If the new files are unusable, the earlier ones stay. NULL: no
  * memory.
  */
 SSL *udmon_tls_new(struct udmon_tls *tls, struct udmon_source *socket);
