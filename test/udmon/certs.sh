@@ -175,6 +175,9 @@ check "checked names: an agent that its certificate names" await is 0 udmon_node
 connect tcp://127.0.0.1 "$(with good)"
 refused "checked names: another agent" "our certificate does not name us" \
     "client agent$agents refused: its certificate does not name it"
+connect tcp://127.0.0.1 "$(with good)" "name = AGENT"
+check "checked names: capital letters make another name" \
+    await grep -q "our certificate does not name us" "$dir/agent$agents.log"
 connect tcp://127.0.0.1 "$(with good)" "name = .cluster"
 check "checked names: the end of a name is no name" \
     await grep -q "our certificate does not name us" "$dir/agent$agents.log"

@@ -237,10 +237,18 @@ int udmon_tls_expect(const struct udmon_tls *tls, SSL *ssl, const char *host)
 bool udmon_tls_names(const SSL *ssl, const char *name)
 {
     X509 *certificate = SSL_get0_peer_certificate(ssl);
+    char *spelled = NULL;
+    bool equal;
 
     /* OpenSSL takes ".cluster" for every name that ends so. */
-    return (certificate != NULL) && (name[0] != '.') &&
-           (X509_check_host(certificate, name, 0, X509_CHECK_FLAG_NO_WILDCARDS, NULL) == 1);
+    if ((certificate == NULL) || (name[0] == '.') ||
+        (X509_check_host(certificate, name, 0, X509_CHECK_FLAG_NO_WILDCARDS, &spelled) != 1)) {
+        return false;
+    }
+    /* OpenSSL ignores capital letters, and nodes "a" and "A" are different nodes. */
+    equal = (spelled != NULL) && !strcmp(spelled, name);
+    OPENSSL_free(spelled);
+    return equal;
 }
 
 bool udmon_tls_is_alert(unsigned long error)

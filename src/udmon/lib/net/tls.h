@@ -44,7 +44,10 @@ void udmon_tls_close(struct udmon_tls *tls);
 SSL *udmon_tls_new(struct udmon_tls *tls, struct udmon_source *socket);
 /** The server's certificate must name this host, a name or an IP address. -ENOMEM. */
 int udmon_tls_expect(const struct udmon_tls *tls, SSL *ssl, const char *host);
-/** Whether the peer's certificate names the peer so. False if the peer showed none. */
+/**
+ * Whether the peer's certificate names the peer so, also in capital letters. False if the peer
+ * showed none.
+ */
 bool udmon_tls_names(const SSL *ssl, const char *name);
 /** Whether an error of OpenSSL is that the peer has sent an alert. */
 bool udmon_tls_is_alert(unsigned long error);
