@@ -42,6 +42,12 @@ check "an old secret needs a present one" fails 2 'old-secret needs --secret' --
 check "an upper secret needs an upper collector" \
     fails 2 'upper-secret needs --upper' --secret "$dir/secret" --upper-secret "$dir/node1.secret"
 
+check "a relay lets no relays in" \
+    fails 2 'relays is of no use with --upper' --secret "$dir/secret" --relays a -u "tcp://$(address 0)"
+for list in 'a,,b' ',a' 'a,'; do
+    check "relays '$list': an empty name is refused" fails 1 "has an empty name" --secret "$dir/secret" --relays "$list"
+done
+
 node_secret relay1
 collector 0 --check-names --relays relay1,relay2 --old-secret "$dir/old"
 await get 0 / >/dev/null

@@ -314,6 +314,11 @@ static int arguments(int argc, char **argv, struct collector *collector)
                 (node != NULL) ? "--node-secret" : "--old-secret");
         return 2;
     }
+    if ((collector->upper != NULL) && (collector->options.relays[0] != '\0')) {
+        fprintf(stderr, "udmon-collector: --relays is of no use with --upper: a relay refuses all "
+                        "relays\n");
+        return 2;
+    }
     if ((collector->upper_secret != NULL) && (collector->upper == NULL)) {
         fprintf(stderr, "udmon-collector: --upper-secret needs --upper\n");
         return 2;

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <netdb.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -11,6 +12,15 @@
 void udmon_options_init(struct udmon_options *options)
 {
     memset(options, 0, sizeof(*options));
+}
+
+/* Whether a list with commas has an empty name, which would admit a relay without a name. */
+static bool options_has_gap(const char *list)
+{
+    size_t length = strlen(list);
+
+    return (length > 0) &&
+           ((list[0] == ',') || (list[length - 1] == ',') || (strstr(list, ",,") != NULL));
 }
 
 static int options_check(const struct udmon_options *v)
@@ -34,6 +44,10 @@ static int options_check(const struct udmon_options *v)
 
     if ((certificates != 0) && (certificates != 3)) {
         udmon_error("options ca, cert and key are needed together");
+        return -EINVAL;
+    }
+    if ((v->relays != NULL) && options_has_gap(v->relays)) {
+        udmon_error("option relays: '%s' has an empty name", v->relays);
         return -EINVAL;
     }
     if ((v->old_secret_file != NULL) && (v->secret_file == NULL)) {
