@@ -112,8 +112,10 @@ static void collector_discard(const struct collector *collector, struct host *ho
 
     ++host->discarded;
     if (reason == ENOSPC) {
-        udmon_warn_limited(&series, "node %s: more than %d series: %s and others are discarded",
-                           host->name, STORE_SERIES_MAX, name);
+        udmon_warn_limited(&series,
+                           "node %s: more than %zu series: %s and others are discarded "
+                           "(option --node-quota)",
+                           host->name, host->series_count, name);
     } else if (reason == EDQUOT) {
         udmon_warn_limited(&all,
                            "all nodes together have %zu series (option --series): %s and others of "
@@ -125,20 +127,112 @@ static void collector_discard(const struct collector *collector, struct host *ho
     }
 }
 
-static void collector_sample(struct collector *collector, uint64_t agent, struct host *host,
+/* Tells once which limit a sender has exceeded. */
+static void collector_exceeded(const struct host *sender, const struct quota_limits *limits,
+                               enum quota_kind kind)
+{
+    static struct udmon_log_limit limit[QUOTA_KINDS];
+    static const char *const what[QUOTA_KINDS] = {
+        [QUOTA_NODES] = "nodes",
+        [QUOTA_SERIES] = "series",
+        [QUOTA_SAMPLES] = "samples a second",
+        [QUOTA_BYTES] = "bytes a second",
+        [QUOTA_HISTORY] = "percent of the history's samples",
+    };
+
+    udmon_warn_limited(&limit[kind],
+                       "node %s: more than %lld %s (options --node-quota, --relay-quota): %s",
+                       sender->name, (long long)limits->limits[kind], what[kind],
+                       (kind == QUOTA_HISTORY) ? "further samples are shown, but not stored" :
+                                                 "further samples are discarded");
+}
+
+/*
+ * Whether node and relay (or NULL) may send this record now. The node comes first: an excess of one
+ * node takes nothing from the other nodes of its relay.
+ */
+static bool collector_may_send(struct collector *collector, struct host *host, struct host *relay,
+                               size_t bytes)
+{
+    struct store *store = &collector->store;
+    struct host *sender = host;
+    int kind = quota_take(&host->quota, &store->node_limits, bytes, collector->loop.now_ns);
+
+    if ((kind < 0) && (relay != NULL)) {
+        sender = relay;
+        kind = quota_take(&relay->quota, &store->relay_limits, bytes, collector->loop.now_ns);
+    }
+    if (kind >= 0) {
+        ++host->discarded;
+        collector_exceeded(sender, (sender == relay) ? &store->relay_limits : &store->node_limits,
+                           kind);
+    }
+    return kind < 0;
+}
+
+/* Whether the sample may be stored in the history. */
+static bool collector_may_store(struct collector *collector, struct host *host, struct host *relay)
+{
+    struct store *store = &collector->store;
+    uint64_t now_ns = collector->loop.now_ns;
+
+    if (!quota_may_store(&host->quota, &store->node_limits, &store->quota_total, now_ns)) {
+        collector_exceeded(host, &store->node_limits, QUOTA_HISTORY);
+        return false;
+    }
+    if (relay != NULL) {
+        if (!quota_may_store(&relay->quota, &store->relay_limits, &store->quota_total, now_ns)) {
+            collector_exceeded(relay, &store->relay_limits, QUOTA_HISTORY);
+            return false;
+        }
+        quota_stored(&relay->quota);
+    }
+    quota_stored(&host->quota);
+    ++store->quota_total.stored;
+    return true;
+}
+
+/* Finds or makes the series of a sample. A relay may make a limited number. */
+static struct series *collector_series(const struct collector *collector, struct host *host,
+                                       struct host *relay, const struct udmon_metric *metric)
+{
+    const struct quota_limits *limits = &host->store->relay_limits;
+    size_t before = host->series_count;
+    struct series *series;
+
+    if ((relay != NULL) && (relay->quota.series >= (size_t)limits->limits[QUOTA_SERIES])) {
+        series = store_find_series(host, metric->name, metric->counter);
+        if (series == NULL) {
+            quota_more(&relay->quota, limits, QUOTA_SERIES, relay->quota.series);
+            collector_exceeded(relay, limits, QUOTA_SERIES);
+            ++host->discarded;
+        }
+        return series;
+    }
+    series = metric->counter ? store_counter(host, metric->name) : store_series(host, metric->name);
+    if (series == NULL) {
+        collector_discard(collector, host, metric->name, errno);
+    } else if (relay != NULL) {
+        relay->quota.series += host->series_count - before;
+    }
+    return series;
+}
+
+static void collector_sample(struct collector *collector, const struct udmon_peer *peer,
+                             struct host *host, struct host *relay,
                              const struct udmon_metric *metric, int late)
 {
-    struct series *series =
-        metric->counter ? store_counter(host, metric->name) : store_series(host, metric->name);
+    struct series *series = collector_series(collector, host, relay, metric);
     int64_t time_ms;
 
     if (series == NULL) {
-        collector_discard(collector, host, metric->name, errno);
         return;
     }
     store_sample(series, metric, late, host->arrived_ns);
-    time_ms = collector_time_ms(collector, agent, host, metric);
-    writer_sample(&collector->writer, series, time_ms, metric->value);
+    time_ms = collector_time_ms(collector, peer->id, host, metric);
+    if (collector_may_store(collector, host, relay)) {
+        writer_sample(&collector->writer, series, time_ms, metric->value);
+    }
     if (collector->remote_url != NULL) {
         remote_sample(&collector->remote, series, time_ms, metric->value);
     }
@@ -176,6 +270,31 @@ static void collector_state(struct collector *collector, const struct udmon_peer
     }
 }
 
+/* Finds or makes a node of a relay. A relay may bring a limited number. */
+static struct host *collector_node_of(struct collector *collector, const struct udmon_peer *peer,
+                                      struct host *relay, const char *name)
+{
+    const struct quota_limits *limits = &collector->store.relay_limits;
+    struct host *host = store_find_host(&collector->store, name);
+
+    if ((host == NULL) || (host->sender != peer->id)) {
+        if (!quota_more(&relay->quota, limits, QUOTA_NODES, relay->quota.nodes)) {
+            ++relay->discarded;
+            collector_exceeded(relay, limits, QUOTA_NODES);
+            return NULL;
+        }
+        host = store_host(&collector->store, name);
+        if (host == NULL) {
+            return NULL;
+        }
+        host->sender = peer->id;
+        snprintf(host->sender_name, sizeof(host->sender_name), "%s", peer->name);
+        ++relay->quota.nodes;
+        relay->quota.series += host->series_count;
+    }
+    return host;
+}
+
 /* The relay is a node, too. Its losses are the losses between relay and collector, of all nodes. */
 static void collector_relayed(struct collector *collector, const struct udmon_peer *peer,
                               struct host *relay, const struct udmon_message *message)
@@ -192,17 +311,20 @@ static void collector_relayed(struct collector *collector, const struct udmon_pe
     }
     if (relayed.is_state) {
         collector_arrived(collector, relay);
-        host = relayed.up ? store_host(&collector->store, relayed.node) :
+        host = relayed.up ? collector_node_of(collector, peer, relay, relayed.node) :
                             store_find_host(&collector->store, relayed.node);
         if (host != NULL) {
             collector_state(collector, peer, &relayed, host);
         }
         return;
     }
-    host = store_host(&collector->store, relayed.node);
+    host = collector_node_of(collector, peer, relay, relayed.node);
     if (host != NULL) {
         collector_arrived(collector, host);
-        collector_sample(collector, peer->id, host, &relayed.metric, relayed.late || message->late);
+        if (collector_may_send(collector, host, relay, message->length)) {
+            collector_sample(collector, peer, host, relay, &relayed.metric,
+                             relayed.late || message->late);
+        }
     }
 }
 
@@ -223,11 +345,14 @@ static void collector_message(void *arg, const struct udmon_peer *peer,
     }
     collector_arrived(collector, host);
     host->lost -= (message->late && (host->lost > 0));
+    if (!collector_may_send(collector, host, NULL, message->length)) {
+        return;
+    }
     if (udmon_metric_decode(message->data, message->length, &metric, name) < 0) {
         ++host->malformed;
         return;
     }
-    collector_sample(collector, peer->id, host, &metric, message->late);
+    collector_sample(collector, peer, host, NULL, &metric, message->late);
 }
 
 static void collector_joined(void *arg, const struct udmon_peer *peer)
@@ -241,6 +366,7 @@ static void collector_joined(void *arg, const struct udmon_peer *peer)
                            peer->name, STORE_HOSTS_MAX);
         return;
     }
+    host->sender = 0; /* the next sample through a relay counts the node for the relay again */
     if (host->connected++ > 0) {
         udmon_warn_limited(&twice,
                            "node %s: two agents give this name, at %s and %s: their "
@@ -343,6 +469,7 @@ static void collector_commit(struct udmon_timer *timer)
         collector_remember_relay(collector);
     }
     /* A node that is gone stays visible as long as the history has its data. */
+    store_count_relayed(&collector->store);
     keep_ns = collector->keep_seconds * UINT64_C(1000000000);
     store_forget(&collector->store, udmon_now_ns(), FORGET_NS,
                  (keep_ns > FORGET_NS) ? keep_ns : FORGET_NS);
@@ -434,6 +561,8 @@ int collector_open(struct collector *collector)
     signal(SIGPIPE, SIG_IGN); /* HTTP clients go when they like */
     store_init(&collector->store);
     collector->store.series_max = collector->max_series;
+    collector->store.node_limits = collector->node_limits;
+    collector->store.relay_limits = collector->relay_limits;
     ret = history_open(&collector->writer.history, collector->database, collector->keep_seconds,
                        collector->max_bytes);
     if (ret < 0) {

@@ -21,6 +21,7 @@ struct collector {
     uint64_t keep_seconds;
     int64_t max_bytes;  /* of the history */
     int64_t max_series; /* in memory, of all nodes */
+    struct quota_limits node_limits, relay_limits;
     /* Its own: */
     struct udmon_loop loop;
     struct udmon_signals signals;

@@ -40,6 +40,10 @@ static int usage(FILE *out, int status)
         "  -S, --size BYTES       of the history at most; K, M, G, T may follow the number [16G]\n"
         "      --series N         of all nodes at most; 1000 of each node are kept in any case "
         "[2000000]\n"
+        "      --node-quota LIMITS    of each node: series=20000,samples=20000,bytes=4194304\n"
+        "                         (a second),history=50 (percent of the stored samples)\n"
+        "      --relay-quota LIMITS   of each relay: nodes=10000,series=1000000,samples=200000,\n"
+        "                         bytes=41943040,history=50\n"
         "  -r, --remote-write URL send samples on to Prometheus or others that take its\n"
         "                         remote_write protocol\n"
         "      --remote-queue BYTES   on the disk, while the receiver is away [4G]\n"
@@ -150,7 +154,9 @@ static int arguments(int argc, char **argv, struct collector *collector)
         OPTION_CHECK_NAMES,
         OPTION_OLD_SECRET,
         OPTION_NODE_SECRET,
-        OPTION_UPPER_SECRET
+        OPTION_UPPER_SECRET,
+        OPTION_NODE_QUOTA,
+        OPTION_RELAY_QUOTA
     };
     static const struct option options[] = {
         {"listen", required_argument, NULL, 'l'},
@@ -183,6 +189,8 @@ static int arguments(int argc, char **argv, struct collector *collector)
         {"check-names", no_argument, NULL, OPTION_CHECK_NAMES},
         {"series", required_argument, NULL, OPTION_SERIES},
         {"relays", required_argument, NULL, OPTION_RELAYS},
+        {"node-quota", required_argument, NULL, OPTION_NODE_QUOTA},
+        {"relay-quota", required_argument, NULL, OPTION_RELAY_QUOTA},
         {"help", no_argument, NULL, 'h'},
         {"version", no_argument, NULL, 'V'},
         {NULL, 0, NULL, 0},
@@ -283,6 +291,12 @@ static int arguments(int argc, char **argv, struct collector *collector)
         case OPTION_SERIES:
             bad = number(optarg, &collector->max_series);
             break;
+        case OPTION_NODE_QUOTA:
+            bad = quota_parse(&collector->node_limits, optarg);
+            break;
+        case OPTION_RELAY_QUOTA:
+            bad = quota_parse(&collector->relay_limits, optarg);
+            break;
         case OPTION_RELAYS:
             collector->options.relays = optarg;
             break;
@@ -348,6 +362,8 @@ int main(int argc, char **argv)
     };
     int status;
 
+    quota_defaults(&collector.node_limits, false);
+    quota_defaults(&collector.relay_limits, true);
     status = arguments(argc, argv, &collector);
     if (status >= 0) {
         return status;

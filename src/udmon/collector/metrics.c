@@ -236,6 +236,22 @@ static double node_series(const struct host *host)
 {
     return host->series_count;
 }
+static double node_bytes(const struct host *host)
+{
+    return host->quota.all_bytes;
+}
+static double node_stored(const struct host *host)
+{
+    return host->quota.all_stored;
+}
+static double node_relayed_nodes(const struct host *host)
+{
+    return host->quota.nodes;
+}
+static double node_relayed_series(const struct host *host)
+{
+    return host->quota.series;
+}
 
 static const struct {
     const char *name;
@@ -252,7 +268,13 @@ static const struct {
     {"udmon_records_received", 1, "Samples that came from a node.", node_received},
     {"udmon_records_lost", 1, "Samples of a node that did not come.", node_lost},
     {"udmon_records_malformed", 1, "Records of a node that were no samples.", node_malformed},
-    {"udmon_records_discarded", 1, "Samples of a node that has too many series.", node_discarded},
+    {"udmon_records_discarded", 1,
+     "Samples of a node that were discarded, because a limit was exceeded.", node_discarded},
+    {"udmon_records_bytes", 1, "Bytes of the records of a node or relay.", node_bytes},
+    {"udmon_node_samples_stored", 1,
+     "Samples of a node, or through a relay, that were given to the history.", node_stored},
+    {"udmon_relayed_nodes", 0, "Nodes that a relay sends for.", node_relayed_nodes},
+    {"udmon_relayed_series", 0, "Series that a relay sends.", node_relayed_series},
     {"udmon_records_misdated", 1,
      "Samples whose time was far from the collector's: stored with "
      "the time when they came.",
@@ -262,6 +284,40 @@ static const struct {
      "write does not send them.",
      node_out_of_order},
 };
+
+/* Limits, and what exceeded them. */
+static void write_quotas(struct store *store, int format, FILE *out)
+{
+    static const char limit[] = "udmon_quota_limit", refused[] = "udmon_quota_exceeded";
+    const struct quota_limits *limits;
+    const struct host *host;
+    int i, relay;
+
+    write_family(out, format, limit, strlen(limit), 0,
+                 "Limit of each node or relay: nodes, series, samples and bytes a second, percent "
+                 "of the samples in the history.");
+    for (relay = 0; relay < 2; ++relay) {
+        limits = relay ? &store->relay_limits : &store->node_limits;
+        for (i = relay ? 0 : QUOTA_SERIES; i < QUOTA_KINDS; ++i) {
+            fprintf(out, "%s{sender=\"%s\",quota=\"%s\"} ", limit, relay ? "relay" : "node",
+                    quota_names[i]);
+            write_value(out, (double)limits->limits[i]);
+        }
+    }
+    write_family(out, format, refused, strlen(refused), 1,
+                 "Samples of a node or relay that exceeded a limit.");
+    store_lock(store);
+    LIST_FOREACH(host, &store->hosts, list) {
+        for (i = 0; i < QUOTA_KINDS; ++i) {
+            if (host->quota.refused[i] > 0) {
+                fprintf(out, "%s_total{node=\"%s\",quota=\"%s\"} ", refused, host->name,
+                        quota_names[i]);
+                write_value(out, (double)host->quota.refused[i]);
+            }
+        }
+    }
+    store_unlock(store);
+}
 
 static void write_nodes(struct store *store, int format, FILE *out)
 {
@@ -404,6 +460,7 @@ void metrics_write(struct store *store, const struct writer *writer, const struc
     store_reader_end(store);
     free(lines.lines);
     write_nodes(store, format, out);
+    write_quotas(store, format, out);
     if (writer != NULL) {
         write_writer(writer, format, out);
     }

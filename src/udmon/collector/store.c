@@ -29,6 +29,8 @@ void store_init(struct store *store)
     memset(store, 0, sizeof(*store));
     LIST_INIT(&store->hosts);
     store->series_max = STORE_SERIES_ALL;
+    quota_defaults(&store->node_limits, false);
+    quota_defaults(&store->relay_limits, true);
     pthread_mutex_init(&store->lock, NULL);
 }
 
@@ -134,7 +136,8 @@ static struct series *store_get(struct host *host, const char *name, int counter
     if (found != NULL) {
         return *found;
     }
-    if (host->series_count >= STORE_SERIES_MAX) {
+    if ((host->series_count >= STORE_SERIES_MAX) ||
+        !quota_more(&host->quota, &host->store->node_limits, QUOTA_SERIES, host->series_count)) {
         errno = ENOSPC;
         return NULL;
     }
@@ -189,6 +192,22 @@ void store_sample(struct series *series, const struct udmon_metric *metric, int 
     series->value = metric->value;
     series->time_ns = metric->time_ns;
     series->arrived_ns = now_ns;
+}
+
+void store_count_relayed(struct store *store)
+{
+    struct host *host, *relay;
+
+    LIST_FOREACH(host, &store->hosts, list) {
+        host->quota.nodes = host->quota.series = 0;
+    }
+    LIST_FOREACH(host, &store->hosts, list) {
+        relay = (host->sender != 0) ? store_find_host(store, host->sender_name) : NULL;
+        if (relay != NULL) {
+            ++relay->quota.nodes;
+            relay->quota.series += host->series_count;
+        }
+    }
 }
 
 struct store_walk {

@@ -10,6 +10,7 @@
 #ifndef UDMON_COLLECTOR_STORE_H
 #define UDMON_COLLECTOR_STORE_H
 
+#include "quota.h"
 #include "tail.h"
 #include "../include/udmon_module.h"
 
@@ -61,7 +62,10 @@ struct host {
     uint64_t misdated;     /* samples with a time far from the collector's */
     uint64_t out_of_order; /* samples that were not sent by remote write: their time went back */
     uint64_t arrived_ns;   /* the last record */
-    int changed;           /* since the last commit */
+    struct quota quota;    /* of the node, or of the relay of this name */
+    uint64_t sender; /* identity of the relay that sent the last sample of the node; 0: none */
+    char sender_name[64];
+    int changed; /* since the last commit */
     /* The last report about the node to an upper collector: relay.c */
     int told_up;
     uint64_t told_lost;
@@ -84,6 +88,8 @@ struct store {
     void *by_name; /* tree of them: looked up for each record */
     size_t host_count;
     size_t series_count, series_max; /* of all hosts */
+    struct quota_limits node_limits, relay_limits;
+    struct quota_total quota_total;
 };
 
 void store_init(struct store *store);
@@ -128,6 +134,8 @@ struct series *store_find_series(const struct host *host, const char *name, int 
  */
 void store_sample(struct series *series, const struct udmon_metric *metric, int late,
                   uint64_t now_ns);
+/** Counts nodes and series of each relay anew: some have been freed, or have another relay. */
+void store_count_relayed(struct store *store);
 /** Call `each` for all series of a host, sorted by name. */
 void store_each(const struct host *host, void (*each)(struct series *series, void *arg), void *arg);
 /**
