@@ -146,7 +146,7 @@ static int psk_use(SSL *ssl, const EVP_MD *digest, const unsigned char **identit
                    size_t *length_p, SSL_SESSION **session_p)
 {
     const struct udmon_secret *secret = &psk_keys(ssl)->secrets[KEYS_PRESENT];
-    static char identity[128]; /* OpenSSL copies the text after the return */
+    static __thread char identity[128]; /* OpenSSL copies the text after the return */
     struct udmon_hint hint;
     int i, used;
 
