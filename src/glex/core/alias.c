@@ -48,8 +48,8 @@ static bool alias_next(FILE *list, struct alias_region *region)
     return fields >= 7;
 }
 
-/* Whether loads and stores of all processes go to one file in memory. A file on a disk may become shorter at any time, and System V
- * segments of two IPC namespaces may have the same number. */
+/* Whether loads and stores of all processes go to one file in memory. A file on a disk may become
+ * shorter at any time, and System V segments of two IPC namespaces may have the same number. */
 static bool alias_is_shared_memory(const struct alias_region *region)
 {
     return strcmp(region->permissions, "rw-s") == 0 && region->inode != 0 &&
@@ -68,7 +68,8 @@ static bool alias_contains(const struct alias_region *region, uint64_t addr, uin
     return addr >= region->start && addr < region->end && len <= region->end - addr;
 }
 
-/* The file and the offset of a range in a process's memory. False: the memory is not shared, or the list is not of that process. */
+/* The file and the offset of a range in a process's memory. False: the memory is not shared, or the
+ * list is not of that process. */
 static bool alias_find_file(const char *path, uint64_t known_addr, uint64_t addr, uint64_t len,
                             struct alias_region *file)
 {

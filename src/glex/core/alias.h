@@ -6,7 +6,8 @@
 
 /**
  * Make a mapping of a peer's memory, if this process maps the same memory from the same file.
- * Reads the lists of mappings of both processes, which takes as long as about 100 small copies by the kernel.
+ * Reads the lists of mappings of both processes, which takes as long as about 100 small copies by the
+ * kernel.
  * @param pid         The peer's process. The caller checks after the call that the process is still
  *                    the peer.
  * @param known_addr  An address that only the peer's process has mapped.
