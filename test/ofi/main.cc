@@ -1,5 +1,6 @@
 /* The environment of all tests: the provider of this build, on a fabric of its own. */
 #include "node.h"
+#include "provider.h"
 
 #include <cstdlib>
 #include <string>

@@ -1,3 +1,4 @@
+#include "module.h"
 #include "node.h"
 
 #include <dlfcn.h>
