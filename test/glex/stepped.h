@@ -5,6 +5,8 @@
 #ifndef GLEX_TEST_STEPPED_H
 #define GLEX_TEST_STEPPED_H
 
+#include "sanitizer.h"
+
 #include <gtest/gtest.h>
 
 #include <signal.h>
@@ -15,13 +17,8 @@
 
 /* With a sanitizer a child costs far more, and a function has far more instructions. Builds without
  * a sanitizer try every instruction. Here it suffices to cover each path. */
-#ifdef __SANITIZE_ADDRESS__
-static const int STEP_STRIDE = 61;
-static const int KILLED_LIVES = 200;
-#else
-static const int STEP_STRIDE = 1;
-static const int KILLED_LIVES = 2000;
-#endif
+static const int STEP_STRIDE = under_asan() ? 61 : 1;
+static const int KILLED_LIVES = under_asan() ? 200 : 2000;
 
 class Stepped
 {

@@ -2,6 +2,7 @@
 #include "collective.h"
 #include "internals.h"
 #include "process.h"
+#include "sanitizer.h"
 
 #include <sys/wait.h>
 
@@ -13,11 +14,7 @@
 #include <thread>
 
 /* Under a sanitizer each call takes far longer. */
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-static const int NUMBERS = 20000;
-#else
-static const int NUMBERS = 100000;
-#endif
+static const int NUMBERS = under_sanitizer() ? 20000 : 100000;
 
 class threads : public testing::Test
 {

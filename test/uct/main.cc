@@ -1,4 +1,5 @@
 #include "node.h"
+#include "sanitizer.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,10 +57,10 @@ static void start_in_clean_environment(char **argv)
     setenv("GLEX_LOG", "error", 1);
     setenv("UCX_GLEX_ER_THRESH", "0", 1); /* most tests are of a FIFO, and begin with one */
     setenv("UCX_HANDLE_ERRORS", "none", 1);
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    setenv("UCX_MEM_EVENTS", "n", 1); /* both hook malloc and mmap */
-    setenv("UCX_MEM_MMAP_HOOK_MODE", "none", 1);
-#endif
+    if (under_sanitizer()) {
+        setenv("UCX_MEM_EVENTS", "n", 1); /* both hook malloc and mmap */
+        setenv("UCX_MEM_MMAP_HOOK_MODE", "none", 1);
+    }
     execv("/proc/self/exe", argv);
     perror("cannot start anew");
     exit(1);

@@ -1,4 +1,5 @@
 #include "process.h"
+#include "sanitizer.h"
 
 #include <sched.h>
 #include <signal.h>
@@ -9,21 +10,17 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* After so long a test hangs for sure; seconds */
-#if defined(__SANITIZE_ADDRESS__)
-#define HANG_TIME 100
-#else
-#define HANG_TIME 30
-#endif
-
 #define MAX_BLOB 512
 
-/* While a bug is hunted one does not want to wait so long */
+/* Seconds after which a test hangs for sure. Whoever hunts a bug may want to wait for a shorter time. */
 static unsigned hang_time()
 {
     const char *text = getenv("UCT_TEST_HANG_TIME");
 
-    return (text == NULL) ? HANG_TIME : strtoul(text, NULL, 10);
+    if (text != NULL) {
+        return strtoul(text, NULL, 10);
+    }
+    return under_asan() ? 100 : 30;
 }
 
 struct Team::Shared {
@@ -128,20 +125,6 @@ void Team::barrier(const std::function<void()> &progress)
     }
 }
 
-/* Leaks are looked for where the sanitizer can: gtest's own memory of this process is reachable */
-#if defined(__SANITIZE_ADDRESS__)
-extern "C" int __lsan_do_recoverable_leak_check(void);
-#endif
-
-static int leaks()
-{
-#if defined(__SANITIZE_ADDRESS__)
-    return __lsan_do_recoverable_leak_check();
-#else
-    return 0;
-#endif
-}
-
 void Team::run(const Env &env, const std::function<void(Team &)> &body)
 {
     bool ok = true;
@@ -157,7 +140,7 @@ void Team::run(const Env &env, const std::function<void(Team &)> &body)
     } catch (const std::exception &e) {
         ok = false; /* gtest has printed it */
     }
-    ok = ok && (leaks() == 0);
+    ok = ok && (sanitizer_leaks() == 0);
     if (!ok) {
         shared_->failed = 1;
     }

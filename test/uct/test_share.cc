@@ -3,6 +3,7 @@
  * SR_CREDIT_MAX and the pool go, and a sender that leaves gives up what it had. One sends to many:
  * silent peers do not keep it from serving the others.
  */
+#include "sanitizer.h"
 #include "traffic.h"
 
 #include "base/glex_share.h"
@@ -246,9 +247,9 @@ TEST(Share, SenderBeyondItsWindowFails)
  * that lasts for ever. With memory again the put works. */
 TEST(Share, NoMemoryForBounceBuffers)
 {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    GTEST_SKIP() << "the sanitizer itself needs the address space that this test takes away";
-#endif
+    if (under_sanitizer()) {
+        GTEST_SKIP() << "the sanitizer itself needs the address space that this test takes away";
+    }
     isolated({{"UCX_GLEX_RMA_BUF_SIZE", "1m"}, {"GLEX_FAULT", "nomap"}}, [] {
         ErrorLog log;
         Md md;
