@@ -4,7 +4,7 @@
 /* Whether the processor has slow alignments; -1: not looked up yet */
 static int copy_has_slow = -1;
 
-bool glex_copy_is_slow(const void *dst, const void *src, uint64_t len)
+static bool copy_is_slow(const void *dst, const void *src, uint64_t len)
 {
     int has_slow;
 
@@ -22,7 +22,7 @@ bool glex_copy_is_slow(const void *dst, const void *src, uint64_t len)
 
 void glex_copy_move(void *dst, const void *src, uint64_t len)
 {
-    if (glex_unlikely(glex_copy_is_slow(dst, src, len))) {
+    if (glex_unlikely(copy_is_slow(dst, src, len))) {
         slow_move_in_pieces(dst, src, len);
     } else {
         memmove(dst, src, len);

@@ -1,7 +1,6 @@
 /*
  * RDMA to private memory of a peer: the kernel copies, by process_vm_readv() and _writev().
  */
-#include "base/copy.h"
 #include "base/log.h"
 #include "core/shm.h"
 
@@ -182,40 +181,6 @@ static int cma_move(struct glex_endpoint *ep, struct glex_peer *peer, uint64_t a
     return GLEX_REQ_DONE;
 }
 
-/* The kernel copies each page by `rep movsb`. If the processor is slow with the alignment of both
- * sides, the bytes go through a buffer that is aligned like the peer's memory. */
-#define CMA_BOUNCE 32768u
-
-static int cma_move_aligned(struct glex_endpoint *ep, struct glex_peer *peer, uint64_t addr,
-                            char *local_addr, uint64_t len, enum glex_rdma_type type,
-                            uint64_t *moved_p)
-{
-    char buffer[CMA_BOUNCE + 64] __attribute__((aligned(64)));
-    char *bounce = buffer + addr % 64;
-    int status;
-
-    len = len < CMA_BOUNCE ? len : CMA_BOUNCE;
-    if (type == GLEX_RDMA_TYPE_PUT) {
-        glex_copy_move(bounce, local_addr, len);
-    }
-    status = cma_move(ep, peer, addr, bounce, len, type, moved_p);
-    if (status == GLEX_REQ_DONE && type == GLEX_RDMA_TYPE_GET) {
-        glex_copy_move(local_addr, bounce, *moved_p);
-    }
-    return status;
-}
-
-/* Whether the kernel is slow with the alignment. A page's offset is the same in the kernel's own
- * mapping of the peer's page. */
-static bool cma_is_slow(uint64_t addr, const char *local_addr, uint64_t len,
-                        enum glex_rdma_type type)
-{
-    const char *remote = (const char *)(uintptr_t)addr;
-
-    return type == GLEX_RDMA_TYPE_PUT ? glex_copy_is_slow(remote, local_addr, len) :
-                                        glex_copy_is_slow(local_addr, remote, len);
-}
-
 /* One call may move less than asked: up to a page that cannot be had. */
 int glex_cma_copy(struct glex_endpoint *ep, struct glex_peer *peer, uint64_t addr, char *local_addr,
                   uint64_t len, enum glex_rdma_type type)
@@ -229,10 +194,7 @@ int glex_cma_copy(struct glex_endpoint *ep, struct glex_peer *peer, uint64_t add
     }
     for (done = 0; done < len; done += moved) {
         piece = len - done < CMA_MAX_LEN ? len - done : CMA_MAX_LEN;
-        status =
-            cma_is_slow(addr + done, local_addr + done, piece, type) ?
-                cma_move_aligned(ep, peer, addr + done, local_addr + done, piece, type, &moved) :
-                cma_move(ep, peer, addr + done, local_addr + done, piece, type, &moved);
+        status = cma_move(ep, peer, addr + done, local_addr + done, piece, type, &moved);
         if (status != GLEX_REQ_DONE) {
             return status;
         }
