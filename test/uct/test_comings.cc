@@ -2,78 +2,18 @@
  * Objects that come and go leave nothing behind: after many of each kind, this process has as many
  * mappings and descriptors, as much address space and as much shared memory as after the first few.
  */
-#include "traffic.h"
+#include "holdings.h"
 #include "sanitizer.h"
+#include "traffic.h"
 
 #include <chrono>
-
-#include <dirent.h>
-#include <set>
-#include <sys/stat.h>
-#include <unistd.h>
 
 namespace
 {
 
 const uint8_t AM_ID = 3;
 
-/* What this process holds */
-struct Holdings {
-    unsigned long maps = 0, fds = 0, vm_kib = 0, shared_kib = 0;
-};
-
-unsigned long count_lines(const char *path)
-{
-    FILE *file = fopen(path, "re");
-    unsigned long lines = 0;
-    int c;
-
-    while ((file != NULL) && ((c = fgetc(file)) != EOF)) {
-        lines += (c == '\n');
-    }
-    if (file != NULL) {
-        fclose(file);
-    }
-    return lines;
-}
-
-/* Descriptors, and the pages of all files behind them, each file once */
-void look_at_files(Holdings *holdings)
-{
-    DIR *dir = opendir("/proc/self/fd");
-    std::set<std::pair<dev_t, ino_t>> seen;
-    struct dirent *entry;
-    struct stat info;
-
-    while ((dir != NULL) && ((entry = readdir(dir)) != NULL)) {
-        if (fstatat(dirfd(dir), entry->d_name, &info, 0) != 0) {
-            continue; /* "..", or the directory's own */
-        }
-        ++holdings->fds;
-        if (S_ISREG(info.st_mode) && seen.insert({info.st_dev, info.st_ino}).second) {
-            holdings->shared_kib += info.st_blocks / 2;
-        }
-    }
-    if (dir != NULL) {
-        closedir(dir);
-    }
-}
-
-Holdings look()
-{
-    Holdings holdings;
-    FILE *file = fopen("/proc/self/statm", "re");
-    unsigned long pages = 0;
-
-    EXPECT_EQ(fscanf(file, "%lu", &pages), 1);
-    fclose(file);
-    holdings.vm_kib = pages * (sysconf(_SC_PAGESIZE) / 1024);
-    holdings.maps = count_lines("/proc/self/maps");
-    look_at_files(&holdings);
-    return holdings;
-}
-
-bool is_within(const Holdings &last, const Holdings &first, unsigned count)
+bool is_within(const struct holdings &last, const struct holdings &first, unsigned count)
 {
     return last.maps <= first.maps + count / 10 && last.fds <= first.fds &&
            last.shared_kib <= first.shared_kib + count * 4 / 10 &&
@@ -81,25 +21,27 @@ bool is_within(const Holdings &last, const Holdings &first, unsigned count)
 }
 
 /* Call `once` for a few objects (`before`), then for many. malloc() keeps some memory for itself: less than a
- * mapping, a descriptor or a page of shared memory for every tenth object. `settle` lets what is about to
- * be freed be freed. */
-void come_and_go(unsigned before, unsigned count, const std::function<void()> &once,
-                 const std::function<void()> &settle = nullptr)
+ * mapping, a descriptor or a page of shared memory for every tenth object. `settle` makes progress, so that
+ * memory is freed that the last objects do not need any more. */
+void come_and_go(
+    unsigned before, unsigned count, const std::function<void()> &once,
+    const std::function<void()> &settle = [] {})
 {
-    Holdings first, last;
+    struct holdings first, last;
     unsigned i;
 
     for (i = 0; i < before; ++i) {
         once();
     }
-    first = look();
+    settle();
+    first = holdings_look();
     for (i = 0; i < count; ++i) {
         once();
     }
-    last = look();
-    for (i = 0; settle && i < 50 && !is_within(last, first, count); ++i) {
+    last = holdings_look();
+    for (i = 0; i < 50 && !is_within(last, first, count); ++i) {
         settle();
-        last = look();
+        last = holdings_look();
     }
     EXPECT_TRUE(is_within(last, first, count))
         << "mappings " << first.maps << " and " << last.maps << ", descriptors " << first.fds
