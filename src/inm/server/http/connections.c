@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #define REQUEST_SECONDS 10.0 /* from the connection, or the last answer, to a complete request */
 #define ANSWER_SECONDS  60.0 /* for a client to read an answer */
@@ -127,6 +128,28 @@ void connections_set(struct connections *list, struct connection *c, enum connec
     c->state = state;
     link_connection(list, c);
     pthread_mutex_unlock(&list->lock);
+}
+
+static bool is_busy(struct connections *list)
+{
+    const struct connection *c;
+    bool busy = false;
+
+    pthread_mutex_lock(&list->lock);
+    for (c = list->head.next; c != &list->head; c = c->next) {
+        busy |= c->state != CONNECTION_WAITS && !c->closed;
+    }
+    pthread_mutex_unlock(&list->lock);
+    return busy;
+}
+
+void connections_finish(struct connections *list, double seconds)
+{
+    double end = now_seconds() + seconds;
+
+    while (list != NULL && is_busy(list) && now_seconds() < end) {
+        usleep(10000);
+    }
 }
 
 void connections_expire(struct connections *list)

@@ -28,6 +28,10 @@ void connections_remove(struct connections *list, struct connection *connection)
 void connections_set(struct connections *list, struct connection *connection,
                      enum connection_state state);
 
+/** Waits at most `seconds`, until no connection works or answers. Clients of a server that stops
+ * receive the last answers. */
+void connections_finish(struct connections *list, double seconds);
+
 /** Closes connections whose time is over. To be called every second or more often. */
 void connections_expire(struct connections *list);
 

@@ -31,6 +31,7 @@
 #define MAX_USER_STREAMS 32
 #define MAX_BODY         (1u << 20)
 #define MIN_COMPRESSED   2000 /* bytes of an answer */
+#define STOP_SECONDS     5    /* for the last answers of a server that stops */
 #define STREAM           "/api/v1/stream"
 
 struct http {
@@ -658,6 +659,7 @@ void http_stop(struct http *http)
     if (http->expires) {
         pthread_join(http->expire, NULL);
     }
+    connections_finish(http->connections, STOP_SECONDS);
     if (http->tcp != NULL) {
         MHD_stop_daemon(http->tcp);
     }
