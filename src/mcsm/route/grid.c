@@ -19,7 +19,7 @@ struct corner {
 };
 
 struct gap {
-    int next[2]; /* the gaps beside it in its dimension, or NONE */
+    int next[2]; /* the previous and the next gap of the dimension, or NONE */
     int dimension, index;
 };
 

@@ -27,10 +27,10 @@ struct mcsm_leaf {
 };
 
 /** A spanning tree with short ways from a switch in the centre. With graph->grid: to the root in the
- * order of the dimensions, without the links that close the rings. Its packets then turn on lane 0
- * only where unicast packets do not turn back, so that both together form no circle. `ordered`: from
- * the highest switch of Up/Down, by channels that lead down as far as they reach; packets then go up
- * and down as unicast packets do. NULL without memory. */
+ * order of the dimensions, without the links that close the rings. Packets of groups and unicast
+ * packets of lane 0 then form no circle. `ordered`: from the highest switch of Up/Down, by channels
+ * that lead down as far as they reach; packets then go up and down as unicast packets do. NULL without
+ * memory. */
 struct mcsm_tree *mcsm_tree_new(const struct mcsm_graph *graph, bool ordered);
 void mcsm_tree_free(struct mcsm_tree *tree);
 
