@@ -106,6 +106,11 @@ expect 1 'known to cluster a only' "$bin/mcsm-check" "$work/border.dump"
 expect 3 'ends too early' "$bin/mcsm-check" <(sed '$d' "$work/good.dump")
 expect 0 '"good": *true' "$bin/mcsm-check" --json --svg "$work/x.svg" "$work/good.dump"
 expect 0 '</svg>' cat "$work/x.svg"
+sed 's/^end$/rings 0x1 40444\nrings 0x2 40444\nend/' "$work/good.dump" >"$work/levels.dump"
+expect 0 '^good' "$bin/mcsm-check" "$work/levels.dump"
+expect 3 'cluster a has no line "rings 0x0*1"' "$bin/mcsm-check" <(sed /^rings.0x1/d "$work/levels.dump")
+expect 3 'rings 0x0*2 4044: expected' "$bin/mcsm-check" <(sed 's/\(^rings.0x2.*\)4$/\1/' "$work/levels.dump")
+expect 3 'rings 0x0*2 45444: expected' "$bin/mcsm-check" <(sed 's/\(^rings.0x2 4\)0/\15/' "$work/levels.dump")
 
 # Four clusters of one switch and one host each, in a ring that all packets go round one way: no
 # cluster has a credit loop, all together have one.

@@ -1,5 +1,7 @@
 #include "model.h"
 
+#include "route/deps.h"
+
 #include <stdlib.h>
 
 struct check_node *check_find(const struct check_model *model, uint64_t guid)
@@ -115,30 +117,63 @@ static int digit(char c)
     return c <= '9' ? c - '0' : c - 'a' + 10;
 }
 
+/* All switches of a cluster have a row, or none has. The switches are sorted by cluster. */
+static bool has_all_rings(const struct check_model *model, const bool *has_row)
+{
+    for (int i = 1; i < model->switch_count; i++) {
+        const struct check_node *node = model->switches[i], *last = model->switches[i - 1];
+
+        if (node->cluster == last->cluster && has_row[i] != has_row[i - 1]) {
+            fprintf(stderr, "cluster %s has no line \"rings 0x%016lx\"\n",
+                    model->clusters[node->cluster], has_row[i] ? last->guid : node->guid);
+            return false;
+        }
+    }
+    return true;
+}
+
 /* How levels select lanes at the ports of the switches. */
 static int connect_rings(struct check_model *model)
 {
     struct mcsm_graph *graph = model->graph;
+    bool *has_row;
+    int status = 0;
 
     if (model->rings_count == 0) {
         return 0;
     }
     graph->ring = calloc(graph->links + 1, 1);
-    if (graph->ring == NULL) {
+    has_row = calloc(graph->count + 1, sizeof(*has_row));
+    if (graph->ring == NULL || has_row == NULL) {
+        free(has_row);
         return -1;
     }
-    for (size_t i = 0; i < model->rings_count; i++) {
+    for (size_t i = 0; i < model->rings_count && status == 0; i++) {
         const struct check_node *node = check_find(model, model->rings[i].guid);
+        const char *digits = model->rings[i].digits;
 
-        for (int p = 0; node != NULL && node->sw && p <= node->nports; p++) {
-            if (model->rings[i].digits[p] == '\0') {
-                break;
-            }
-            graph->ring[graph->sw[node->index].first_link + p] = digit(model->rings[i].digits[p]);
+        if (node == NULL || !node->sw || node->nports > MCSM_WIDE_PORTS ||
+            strspn(digits, "01234") != (size_t)node->nports + 1 ||
+            digits[node->nports + 1] != '\0') {
+            fprintf(
+                stderr,
+                "rings 0x%016lx %s: expected a switch of at most %d ports, and a digit of 0 to 4 "
+                "for each port from port 0 on\n",
+                model->rings[i].guid, digits, MCSM_WIDE_PORTS);
+            status = -1;
+            break;
+        }
+        has_row[node->index] = true;
+        for (int p = 0; p <= node->nports; p++) {
+            graph->ring[graph->sw[node->index].first_link + p] = digit(digits[p]);
         }
     }
+    if (status == 0 && !has_all_rings(model, has_row)) {
+        status = -1;
+    }
+    free(has_row);
     graph->lanes = 2;
-    return 0;
+    return status;
 }
 
 /* The highest lane of a level of packets from a switch. */

@@ -302,7 +302,12 @@ static void follow(struct notes *notes, unsigned lid, const uint8_t *column)
                 break;
             }
             if (notes->wide != NULL) {
-                next = mcsm_deps_wide_channel(notes->wide, at, port, mcsm_vl(graph, out, level));
+                int lane = mcsm_vl(graph, out, level);
+
+                if (lane > 1) {
+                    break; /* the level selects lanes of rings at some switches only */
+                }
+                next = mcsm_deps_wide_channel(notes->wide, at, port, lane);
             }
             if (channel >= 0) {
                 set_edge(notes->deps, channel, next, true);
@@ -371,7 +376,7 @@ struct mcsm_graph *mcsm_deps_wide(const struct mcsm_graph *graph)
     bool good = nports != NULL;
 
     for (int i = 0; i < graph->count && good; i++) {
-        good = graph->sw[i].nports < 128;
+        good = graph->sw[i].nports <= MCSM_WIDE_PORTS;
         nports[i] = 2 * graph->sw[i].nports;
     }
     if (good) {

@@ -16,6 +16,8 @@
 
 struct mcsm_deps;
 
+enum { MCSM_WIDE_PORTS = 127 }; /* most ports of a switch whose rings have two lanes */
+
 /** NULL without memory. The graph must outlive it. */
 struct mcsm_deps *mcsm_deps_new(const struct mcsm_graph *graph);
 void mcsm_deps_free(struct mcsm_deps *deps);
@@ -28,7 +30,7 @@ int mcsm_deps_note_unicast(struct mcsm_deps *deps, int lane);
 /**
  * A graph in which each link of `graph` is two links: port p for lane 0, port p + nports for lane 1.
  * It has no targets. A circle over both lanes is a circle of its channels. NULL without memory, or if
- * a switch has more than 127 ports.
+ * a switch has more than MCSM_WIDE_PORTS ports.
  */
 struct mcsm_graph *mcsm_deps_wide(const struct mcsm_graph *graph);
 
