@@ -111,25 +111,36 @@ static int lanes_of_levels(const struct mcsm_config *config, int there)
     return there < most ? there : most;
 }
 
-/* Routes along a recognised grid. Returns the lanes, more than `there` if they do not suffice, or
- * -ENOMEM. */
+/* Routes along a recognised grid. 1: done, 0: lanes or service levels do not suffice, or -ENOMEM. */
 static int route_on_grid(struct mcsm_graph *graph, const struct mcsm_config *config, int there,
                          struct mcsm_plan *plan)
 {
-    int status = mcsm_lanes_of_rings(graph), loop;
+    int status = mcsm_lanes_of_rings(graph), found;
 
     there = graph->ring != NULL ? lanes_of_levels(config, there) : there;
     if (status < 0 || graph->lanes > there) {
-        return status < 0 ? status : graph->lanes;
+        return status;
     }
     status = route_and_grow(graph, config, MCSM_ENGINE_TORUS, plan);
     if (status < 0) {
         return status;
     }
-    loop = mcsm_plan_find_loop(graph, shared_tree(config, plan), NULL, 0);
-    return loop < 0  ? loop :
-           loop == 0 ? graph->lanes :
-                       mcsm_lanes_assign(graph, shared_tree(config, plan), there);
+    found = mcsm_plan_find_loop(graph, shared_tree(config, plan), NULL, 0);
+    if (found > 0) {
+        found = mcsm_lanes_assign(graph, shared_tree(config, plan), there);
+    }
+    return found < 0 ? found : found <= there;
+}
+
+/* Whether the search for circles has port numbers for two lanes of each link. */
+static bool is_searchable(const struct mcsm_graph *graph)
+{
+    for (int i = 0; i < graph->count; i++) {
+        if (graph->sw[i].nports > MCSM_WIDE_PORTS) {
+            return false;
+        }
+    }
+    return true;
 }
 
 /* Packets to other clusters have level 0, whatever the grid gives. */
@@ -143,20 +154,19 @@ static bool has_foreign(const struct mcsm_graph *graph)
     return false;
 }
 
-/* 1: the grid has routes; 0: there is no grid, or it needs more lanes; -ENOMEM. */
+/* 1: the grid has routes; 0: there is no grid that can be routed, or it needs more lanes; -ENOMEM. */
 static int try_grid(struct mcsm_graph *graph, const struct mcsm_config *config, int there,
                     struct mcsm_plan *plan)
 {
-    int needed = has_foreign(graph) ? 0 : mcsm_grid_find(graph, &graph->grid);
+    int status = has_foreign(graph) ? 0 : mcsm_grid_find(graph, &graph->grid);
 
     if (graph->grid == NULL) {
-        return needed;
+        return status;
     }
-    if (graph->grid->dimensions > 1 || graph->grid->rings > 0) {
-        needed = route_on_grid(graph, config, there, plan);
-        if (needed <= there) {
-            plan->lanes_needed = needed;
-            return needed < 0 ? needed : 1;
+    if (graph->grid->rings > 0 ? is_searchable(graph) : graph->grid->dimensions > 1) {
+        status = route_on_grid(graph, config, there, plan);
+        if (status != 0) {
+            return status;
         }
     }
     mcsm_grid_free(graph->grid);
