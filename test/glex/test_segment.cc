@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -296,6 +297,30 @@ TEST_F(segment, registrations_that_no_owner_would_make)
     glex_rdma_req_t req = rdma(GLEX_RDMA_TYPE_PUT, b.target(mh), lmh, 8);
     ASSERT_OK(glex_rdma(a, &req, nullptr));
     EXPECT_EQ(GLEX_ERR_STATUS_PCIE_READ, a.only_error());
+}
+
+/* A length so great that the end of the memory is a small number. */
+TEST_F(segment, shared_memory_that_is_longer_than_the_address_space)
+{
+    const size_t size = 4096;
+    const uint64_t valid = uint64_t(1) << 31 | GLEX_MEM_READ;
+    void *mem = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    char *begin = static_cast<char *>(mem) + size / 2;
+    Ep b(dev);
+    glex_mem_handle_t mh = b.reg(begin, 8, GLEX_MEM_READ);
+    char got[8];
+    void *ptr;
+
+    scribble(path_of(b.addr()), internals_mmt_offset(b, mh.mmt_index),
+             {uint64_t(9) << 32 | valid, reinterpret_cast<uintptr_t>(begin), UINT64_MAX - 7, 0});
+    mh.v = mh.mmt_index | uint64_t(9) << 16;
+    glex_rdma_req_t req = rdma(GLEX_RDMA_TYPE_GET, b.target(mh), {}, 8);
+    for (int i = 0; i < 1000; i++) {
+        ASSERT_OK(glex_ext_rdma_now(a, &req, got));
+    }
+    EXPECT_EQ(GLEX_NOT_IMPLEMENTED,
+              glex_ext_peer_ptr(a, b.addr(), mh, TEST_KEY, 1 << 20, 8, &ptr, nullptr));
+    munmap(mem, size);
 }
 
 CHILD(segment_owner)

@@ -131,6 +131,9 @@ struct glex_mapping *glex_alias_new(uint32_t pid, uint64_t known_addr, uint64_t 
     struct alias_region file;
     char path[32], *own, *alias;
 
+    if (len > UINT64_MAX - glex_page_size() || addr > UINT64_MAX - glex_page_size() - len) {
+        return NULL; /* the peer wrote the numbers, and the end of the last page would overflow */
+    }
     len = glex_round_up(addr + len, glex_page_size()) - start;
     snprintf(path, sizeof(path), "/proc/%" PRIu32 "/maps", pid);
     if (!alias_find_file(path, known_addr, start, len, &file)) {
