@@ -10,7 +10,9 @@
 #include <unistd.h>
 
 #include <array>
+#include <fstream>
 #include <memory>
+#include <string>
 
 /* Both kinds of target memory: mapped by the initiator, and private to its owner. */
 class rdma_kind : public testing::TestWithParam<bool>
@@ -415,6 +417,19 @@ class rdma_shared : public testing::TestWithParam<sharing>
 {
 };
 
+/* Whether this process maps a file. */
+static bool is_mapped(const char *name)
+{
+    std::ifstream list("/proc/self/maps");
+
+    for (std::string line; std::getline(list, line);) {
+        if (line.find(name) != std::string::npos) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* After some copies by the kernel, memory that both processes map from one file has a pointer. */
 TEST_P(rdma_shared, becomes_mapped_after_some_copies)
 {
@@ -443,9 +458,12 @@ TEST_P(rdma_shared, becomes_mapped_after_some_copies)
     EXPECT_EQ(
         GetParam() == BOTH_MAP ? GLEX_SUCCESS : GLEX_NOT_IMPLEMENTED,
         glex_ext_peer_ptr(a, {.v = to.addr}, {.v = to.mh}, TEST_KEY, 0, SHARED_LEN, &ptr, nullptr));
-    if (GetParam() == BOTH_MAP) { /* the program's own mapping is not needed */
-        EXPECT_NE(mine + SHARED_BEGIN, ptr);
+    if (mine != nullptr) { /* the program's own mapping is not needed */
         munmap(mine, SHARED_SIZE);
+    }
+    EXPECT_EQ(GetParam() == BOTH_MAP, is_mapped(name.data()));
+    if (GetParam() == BOTH_MAP) {
+        EXPECT_NE(mine + SHARED_BEGIN, ptr);
         EXPECT_EQ(5, static_cast<char *>(ptr)[SHARED_LEN - 1]);
     }
     ASSERT_OK(glex_ext_rdma_now(a, &get, local));
@@ -456,6 +474,7 @@ TEST_P(rdma_shared, becomes_mapped_after_some_copies)
     EXPECT_EQ(7, owner.receive<char>());
     EXPECT_EQ('d', owner.receive<char>());
     EXPECT_EQ(GLEX_ACCESS_ERR, glex_ext_rdma_now(a, &put, local)) << "deregistered";
+    EXPECT_FALSE(is_mapped(name.data())) << "the file's memory cannot be freed";
     owner.send('e');
     EXPECT_EQ(0, owner.wait());
 }

@@ -23,7 +23,9 @@ struct glex_rmem {
     uint64_t addr;     /* there */
     uint64_t file_off; /* in the peer's segment; 0: private memory */
     uint32_t copies;   /* that the kernel has made */
+    bool is_alias;     /* `map` is an alias: core/alias.h */
     struct glex_mapping *map;
+    LIST_ENTRY(glex_rmem) alias; /* in the peer's list, if `is_alias` */
 };
 
 /* The waiting work in a peer's collective area; see coll.h. */
@@ -53,7 +55,8 @@ struct glex_peer {
     struct glex_mapping *map; /* of `base`: queues and tables; NULL: our own segment */
     struct glex_rmem **rmem;  /* registrations, in chunks; grows with the highest index */
     uint32_t rmem_chunks;
-    struct glex_mappings maps;   /* of its NIC memory */
+    struct glex_mappings maps; /* of its NIC memory */
+    LIST_HEAD(, glex_rmem) aliases;
     uint32_t num_maps, max_maps; /* made since the last sweep; before the next */
     uint64_t checked;            /* when its liveness was last looked up, ns */
     /* Of its segment's header, checked when it was attached */

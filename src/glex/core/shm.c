@@ -313,6 +313,39 @@ static bool shm_read_entry(const struct glex_mmt_entry *entry, struct glex_mmt_e
     return false;
 }
 
+/* Forgets a registration, and unmaps its memory. */
+static void shm_rmem_clear(struct glex_rmem *rmem)
+{
+    if (rmem->is_alias) {
+        LIST_REMOVE(rmem, alias);
+    }
+    glex_mapping_put(rmem->map);
+    *rmem = shm_no_rmem;
+}
+
+/* relaxed: a state value never recurs */
+static bool shm_rmem_is_over(const struct glex_rmem *rmem)
+{
+    return __atomic_load_n(rmem->word, __ATOMIC_RELAXED) != rmem->state;
+}
+
+/*
+ * Unmaps aliases of memory that the peer has deregistered. Aliases do not wait for shm_sweep_maps():
+ * the file is the program's, and the kernel frees the memory of a removed file only after the last
+ * mapping. A peer has few aliases, one for each window of the program, and most peers have none.
+ */
+static void shm_sweep_aliases(struct glex_peer *peer)
+{
+    struct glex_rmem *rmem, *next;
+
+    for (rmem = LIST_FIRST(&peer->aliases); rmem != NULL; rmem = next) {
+        next = LIST_NEXT(rmem, alias);
+        if (shm_rmem_is_over(rmem)) {
+            shm_rmem_clear(rmem);
+        }
+    }
+}
+
 /* Mappings that a peer may have before the first sweep. */
 #define SHM_MAPS_MIN 16u
 
@@ -331,10 +364,8 @@ static void shm_sweep_maps(struct glex_peer *peer)
     for (i = 0; i < peer->rmem_chunks; i++) {
         for (j = 0; peer->rmem[i] != NULL && j < GLEX_RMEM_CHUNK; j++) {
             rmem = &peer->rmem[i][j];
-            /* relaxed: a state value never recurs */
-            if (__atomic_load_n(rmem->word, __ATOMIC_RELAXED) != rmem->state) {
-                glex_mapping_put(rmem->map);
-                *rmem = shm_no_rmem;
+            if (shm_rmem_is_over(rmem)) {
+                shm_rmem_clear(rmem);
             }
             left += rmem->map != NULL;
         }
@@ -476,6 +507,7 @@ static int shm_rmem_load(struct glex_endpoint *ep, struct glex_peer *peer, uint3
     struct glex_rmem *rmem;
     int status = GLEX_REQ_DONE;
 
+    shm_sweep_aliases(peer);
     /* acquire: pairs with the owner's growing the table's storage */
     if (index >= __atomic_load_n(&peer->base->mmt_ready, __ATOMIC_ACQUIRE) ||
         !shm_read_entry(&peer->mmt[index], &entry)) {
@@ -494,8 +526,7 @@ static int shm_rmem_load(struct glex_endpoint *ep, struct glex_peer *peer, uint3
         return GLEX_REQ_DONE;
     }
 
-    glex_mapping_put(rmem->map);
-    *rmem = shm_no_rmem;
+    shm_rmem_clear(rmem);
     shm_sweep_maps(peer);
     rmem->len = peer->is_self ? own.len : entry.len;
     rmem->addr = entry.addr;
@@ -568,16 +599,19 @@ static void GLEX_NOINLINE shm_try_alias(struct glex_endpoint *ep, struct glex_pe
     }
     map = glex_alias_new(peer->pid, peer->cookie_addr, rmem->addr, rmem->len);
     /* The list of mappings was the peer's only if the process is still the peer, and described the
-     * registration only if the registration is still valid. acquire: the check comes last. */
+     * registration only if the registration is still valid. relaxed: the kernel reads the list under a
+     * lock. The peer has taken this lock if it has changed its mappings after a deregistration. So the
+     * new state is visible here if the list was new. */
     if (map == NULL ||
         glex_cma_copy(ep, peer, rmem->addr, &unused, 1, GLEX_RDMA_TYPE_GET) != GLEX_REQ_DONE ||
-        __atomic_load_n(rmem->word, __ATOMIC_ACQUIRE) != rmem->state) {
+        shm_rmem_is_over(rmem)) {
         glex_mapping_put(map);
         return;
     }
     rmem->map = map;
     rmem->ptr = map->base + rmem->addr % glex_page_size();
-    peer->num_maps++;
+    rmem->is_alias = true;
+    LIST_INSERT_HEAD(&peer->aliases, rmem, alias);
 }
 
 /* The kernel has copied between this process and private memory of a peer. @return `status` */
