@@ -154,12 +154,15 @@ struct glex_ext_pin;
  * glex_ext_unpin(*pin_p). Stores after the death of the peer are lost. In a child of fork() the
  * pointer leads to private zero pages: the child neither reads nor changes the peer's memory.
  * @param [out] pin_p  *pin_p is NULL for memory of this endpoint itself, which stays as long as the
- *        endpoint. pin_p NULL: the pointer is valid until the next call with this endpoint, and not
- *        in a child of fork(). Errors: NOT_IMPLEMENTED (the memory was not allocated from the NIC,
- *        and the NIC knows no file that both processes map; or this NIC lacks GLEX_EXT_CAP_MAP; or
- *        the peer is on another host), ACCESS_ERR (key, handle or range), NO_EP_RESOURCE (no such
- *        peer), NO_MEM_RESOURCE (this process lacks memory, mappings or descriptors; RDMA may still
- *        be possible).
+ *        endpoint. If pin_p is NULL, the pointer is valid until the next call with this endpoint, and
+ *        not in a child of fork().
+ * Errors:
+ * - NOT_IMPLEMENTED: the peer is on another host, or this NIC lacks GLEX_EXT_CAP_MAP, or the memory is
+ *   private. Memory is private if the program has not allocated the memory from the NIC, and the NIC
+ *   knows no file that both processes map.
+ * - ACCESS_ERR: wrong key, handle or range.
+ * - NO_EP_RESOURCE: the peer does not exist.
+ * - NO_MEM_RESOURCE: this process lacks memory, mappings or descriptors. RDMA may still be possible.
  */
 glex_ret_t glex_ext_peer_ptr(glex_ep_handle_t ep, glex_ep_addr_t peer, glex_mem_handle_t mh,
                              uint32_t key, uint64_t offset, uint64_t len, void **ptr_p,

@@ -5,8 +5,8 @@
  * glex_alias_new() makes one more mapping, an alias. Copies to an alias need no kernel.
  *
  * The kernel's list of a process's mappings names the file of each mapping. The alias duplicates the
- * mapping that this process has already. So this process need not open the file, whose name may be
- * gone. The alias stays valid when the program unmaps its own mapping.
+ * mapping that this process has already. So this process does not open the file. The file may have no
+ * name any more. The alias stays valid when the program unmaps its own mapping.
  */
 #include "core/alias.h"
 

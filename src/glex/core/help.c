@@ -388,10 +388,13 @@ struct help_part {
 
 /*
  * Finds the next piece of a job. Nothing in the job is trusted: our own table decides whether the
- * range is registered, for this direction. The fields belong to the copy of `claim` if the claim
- * then succeeds. acquire: of the claim, it pairs with the release of the open copy; of a field, with
- * the release of a store for a later copy, so that the claim fails. relaxed: this process has stored
- * the report, under the same lock, or the initiator before the open copy.
+ * range is registered, for this direction. If the claim then succeeds, the fields belong to the copy
+ * that the claim names.
+ *
+ * The acquire of the claim pairs with the release of the open copy. The acquire of a field pairs with
+ * the release of the field for a later copy. This process then sees the closed copy, too, and the
+ * claim fails. The report is loaded relaxed. Either this process has stored the report under the same
+ * lock, or the initiator has stored the report before the initiator opened the copy.
  */
 static bool help_find(struct glex_endpoint *ep, const struct glex_job *job, struct help_part *part)
 {

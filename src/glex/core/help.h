@@ -1,9 +1,8 @@
 /*
  * Long copies by two processes. The initiator of a put or get of private memory asks the owner of the
- * memory for help. The owner copies single pieces while it polls its queues in vain. docs/nic.md,
- * "Copies by two processes", has the protocol.
+ * memory for help. If the owner polls empty queues, the poll copies a piece.
  *
- *   initiator                                    helper, the owner of the memory
+ *   Initiator                                    Helper: the owner of the memory
  *   job: closed, fields, open
  *   asker of the owner's segment = initiator
  *   claims pieces, copies them                   claims a piece, copies it, reports it
@@ -12,8 +11,8 @@
  *
  * A piece consists of granules. The word `claim` counts the claimed granules, and has the number of
  * the copy. Two processes never claim the same granule, and a late claim for an earlier copy fails.
- * The helper reports a piece before the helper claims the next piece. So at most one piece is claimed
- * and not reported: the helper's last piece.
+ * The helper reports a piece before the helper claims the next piece. So only the helper's last piece
+ * may be claimed and not reported. docs/nic.md describes the protocol in "Copies by two processes".
  */
 #ifndef GLEX_HELP_H
 #define GLEX_HELP_H

@@ -7,8 +7,9 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-/* Guards the lists. A thread that has it takes no other lock. A mapping whose count is 0 may still
- * be in them, until the thread that took its last user gets the lock. */
+/* Guards the lists. A thread takes no other lock while the thread holds this lock. The count of a
+ * mapping becomes 0 without the lock. Then the mapping stays in the lists until the thread of the last
+ * user has taken the lock. */
 static struct glex_lock mapping_lock = GLEX_LOCK_INITIAL;
 static struct glex_mappings mapping_all = LIST_HEAD_INITIALIZER(mapping_all);
 

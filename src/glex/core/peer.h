@@ -70,10 +70,11 @@ struct glex_peer {
     uint32_t private_rdma;
     uint32_t private_trust; /* puts that need not look whether it is the peer */
     uint64_t pid_space;
-    uint32_t help_skip;   /* long copies to be done without its help */
-    uint32_t help_pause;  /* after the last time that it was slow, so many */
-    uint32_t help_absent; /* after the last time that it did not come, so many */
-    int64_t help_debt_ns; /* what waits for it have cost, less what its help has saved */
+    /* Of long copies, which the peer may help with: core/help.c */
+    uint32_t help_skip;   /* number of the next copies that this process does alone */
+    uint32_t help_pause;  /* copies done alone after the last long wait for the peer's help */
+    uint32_t help_absent; /* copies done alone after the last copy without the peer's help */
+    int64_t help_debt_ns; /* time of all waits for the peer, less the time that its help saved */
     struct glex_peer_coll coll;
 };
 
