@@ -156,11 +156,12 @@ static bool collector_may_send(struct collector *collector, struct host *host, s
 {
     struct store *store = &collector->store;
     struct host *sender = host;
-    int kind = quota_take(&host->quota, &store->node_limits, bytes, collector->loop.now_ns);
+    uint64_t now_ns = collector->loop.now_ns;
+    int kind = quota_take(&host->quota, &store->node_limits, &store->quota_total, bytes, now_ns);
 
     if ((kind < 0) && (relay != NULL)) {
         sender = relay;
-        kind = quota_take(&relay->quota, &store->relay_limits, bytes, collector->loop.now_ns);
+        kind = quota_take(&relay->quota, &store->relay_limits, &store->quota_total, bytes, now_ns);
     }
     if (kind >= 0) {
         ++host->discarded;
@@ -174,14 +175,13 @@ static bool collector_may_send(struct collector *collector, struct host *host, s
 static bool collector_may_store(struct collector *collector, struct host *host, struct host *relay)
 {
     struct store *store = &collector->store;
-    uint64_t now_ns = collector->loop.now_ns;
 
-    if (!quota_may_store(&host->quota, &store->node_limits, &store->quota_total, now_ns)) {
+    if (!quota_may_store(&host->quota, &store->node_limits)) {
         collector_exceeded(host, &store->node_limits, QUOTA_HISTORY);
         return false;
     }
     if (relay != NULL) {
-        if (!quota_may_store(&relay->quota, &store->relay_limits, &store->quota_total, now_ns)) {
+        if (!quota_may_store(&relay->quota, &store->relay_limits)) {
             collector_exceeded(relay, &store->relay_limits, QUOTA_HISTORY);
             return false;
         }

@@ -132,6 +132,36 @@ static int print_node_secret(const char *file, const char *node)
     return 0;
 }
 
+/* Whether the options can be used together. `node`: of --node-secret, or NULL. */
+static bool arguments_fit(const struct collector *collector, const char *node)
+{
+    if ((collector->http_options.cert_file == NULL) != (collector->http_options.key_file == NULL)) {
+        fprintf(stderr, "udmon-collector: --http-cert and --http-key belong together\n");
+        return false;
+    }
+    if (collector->options.check_names && !agents_prove(collector)) {
+        fprintf(stderr, "udmon-collector: --check-names needs a secret or certificates: --secret, "
+                        "or --ca, --cert, --key\n");
+        return false;
+    }
+    if ((collector->options.secret_file == NULL) &&
+        ((collector->options.old_secret_file != NULL) || (node != NULL))) {
+        fprintf(stderr, "udmon-collector: %s needs --secret\n",
+                (node != NULL) ? "--node-secret" : "--old-secret");
+        return false;
+    }
+    if ((collector->upper != NULL) && (collector->options.relays[0] != '\0')) {
+        fprintf(stderr, "udmon-collector: --relays is of no use with --upper: a relay refuses all "
+                        "relays\n");
+        return false;
+    }
+    if ((collector->upper_secret != NULL) && (collector->upper == NULL)) {
+        fprintf(stderr, "udmon-collector: --upper-secret needs --upper\n");
+        return false;
+    }
+    return true;
+}
+
 /* Returns an exit status, or -1 to go on. */
 static int arguments(int argc, char **argv, struct collector *collector)
 {
@@ -309,32 +339,14 @@ static int arguments(int argc, char **argv, struct collector *collector)
             return usage(stderr, 2);
         }
         if (bad) {
-            fprintf(stderr, "udmon-collector: '%s' is no such number\n", optarg);
+            fprintf(stderr, "udmon-collector: '%s' is no %s\n", optarg,
+                    ((option == OPTION_NODE_QUOTA) || (option == OPTION_RELAY_QUOTA)) ?
+                        "list of limits" :
+                        "such number");
             return 2;
         }
     }
-    if ((collector->http_options.cert_file == NULL) != (collector->http_options.key_file == NULL)) {
-        fprintf(stderr, "udmon-collector: --http-cert and --http-key belong together\n");
-        return 2;
-    }
-    if (collector->options.check_names && !agents_prove(collector)) {
-        fprintf(stderr, "udmon-collector: --check-names needs a secret or certificates: --secret, "
-                        "or --ca, --cert, --key\n");
-        return 2;
-    }
-    if ((collector->options.secret_file == NULL) &&
-        ((collector->options.old_secret_file != NULL) || (node != NULL))) {
-        fprintf(stderr, "udmon-collector: %s needs --secret\n",
-                (node != NULL) ? "--node-secret" : "--old-secret");
-        return 2;
-    }
-    if ((collector->upper != NULL) && (collector->options.relays[0] != '\0')) {
-        fprintf(stderr, "udmon-collector: --relays is of no use with --upper: a relay refuses all "
-                        "relays\n");
-        return 2;
-    }
-    if ((collector->upper_secret != NULL) && (collector->upper == NULL)) {
-        fprintf(stderr, "udmon-collector: --upper-secret needs --upper\n");
+    if (!arguments_fit(collector, node)) {
         return 2;
     }
     if (node != NULL) {

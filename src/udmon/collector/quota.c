@@ -1,6 +1,7 @@
 #include "quota.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,69 +21,95 @@ void quota_defaults(struct quota_limits *limits, bool relay)
     }};
 }
 
-static int quota_kind_of(const char *name)
+/* The kind whose name and "=" begin the text. */
+static int quota_kind_of(const char *text)
 {
+    size_t length;
     int i;
 
-    for (i = 0; (i < QUOTA_KINDS) && strcmp(quota_names[i], name); ++i) {
+    for (i = 0; i < QUOTA_KINDS; ++i) {
+        length = strlen(quota_names[i]);
+        if (!strncmp(text, quota_names[i], length) && (text[length] == '=')) {
+            break;
+        }
     }
     return i;
 }
 
-int quota_parse(struct quota_limits *limits, char *text)
+int quota_parse(struct quota_limits *limits, const char *text)
 {
-    char *word, *rest = NULL, *number, *end;
+    const char *number;
     int64_t value;
+    char *end;
     int kind;
 
-    for (word = strtok_r(text, ",", &rest); word != NULL; word = strtok_r(NULL, ",", &rest)) {
-        number = strchr(word, '=');
-        if (number == NULL) {
+    do {
+        kind = quota_kind_of(text);
+        /* The default of 0: a node has no nodes. */
+        if ((kind == QUOTA_KINDS) || (limits->limits[kind] == 0)) {
             return -EINVAL;
         }
-        *number++ = '\0';
-        kind = quota_kind_of(word);
+        number = text + strlen(quota_names[kind]) + 1;
         errno = 0;
         value = strtoll(number, &end, 10);
-        if ((kind == QUOTA_KINDS) || (end == number) || (*end != '\0') || (errno != 0) ||
-            (value <= 0) || (value > ((kind == QUOTA_HISTORY) ? 100 : (INT64_C(1) << 40)))) {
-            return -EINVAL;
-        }
-        /* The store has fixed limits of a node, and a node has no nodes. */
-        if (limits->limits[kind] == 0) {
+        if ((end == number) || ((*end != '\0') && (*end != ',')) || (errno != 0) || (value <= 0) ||
+            (value > ((kind == QUOTA_HISTORY) ? 100 : (INT64_C(1) << 40)))) {
             return -EINVAL;
         }
         limits->limits[kind] = value;
-    }
+        text = end + 1;
+    } while (*end == ',');
     return 0;
 }
 
-/* What may come at once grows with the time, up to the amount of QUOTA_BURST_S. */
-static void quota_fill(struct quota *quota, const struct quota_limits *limits, uint64_t now_ns)
+static void quota_fill_one(double *left, double per_second, double seconds, double most)
 {
-    double seconds =
-        (quota->filled_ns == 0) ? QUOTA_BURST_S : (double)(now_ns - quota->filled_ns) * 1e-9;
-    double samples = (double)limits->limits[QUOTA_SAMPLES];
-    double bytes = (double)limits->limits[QUOTA_BYTES];
-
-    quota->filled_ns = now_ns;
-    quota->samples += seconds * samples;
-    quota->bytes += seconds * bytes;
-    if (quota->samples > (QUOTA_BURST_S * samples)) {
-        quota->samples = QUOTA_BURST_S * samples;
-    }
-    if (quota->bytes > (QUOTA_BURST_S * bytes)) {
-        quota->bytes = QUOTA_BURST_S * bytes;
+    *left += per_second * seconds;
+    if (*left > most) {
+        *left = most;
     }
 }
 
-int quota_take(struct quota *quota, const struct quota_limits *limits, size_t bytes,
-               uint64_t now_ns)
+/*
+ * What may come at once, and may be stored at once, grows with the time up to the amount of
+ * QUOTA_BURST_S. What may be stored grows more slowly.
+ */
+static void quota_fill(struct quota *quota, const struct quota_limits *limits,
+                       const struct quota_total *total, uint64_t now_ns)
+{
+    double seconds =
+        (quota->filled_ns == 0) ? INFINITY : (double)(now_ns - quota->filled_ns) * 1e-9;
+    double samples = (double)limits->limits[QUOTA_SAMPLES];
+    double bytes = (double)limits->limits[QUOTA_BYTES];
+    double share =
+        (double)total->before * (double)limits->limits[QUOTA_HISTORY] / (100.0 * QUOTA_WINDOW_S);
+
+    quota->filled_ns = now_ns;
+    quota_fill_one(&quota->samples, samples, seconds, QUOTA_BURST_S * samples);
+    quota_fill_one(&quota->bytes, bytes, seconds, QUOTA_BURST_S * bytes);
+    quota_fill_one(&quota->history, fmax(share, samples / QUOTA_HISTORY_PART), seconds,
+                   QUOTA_BURST_S * samples);
+}
+
+static void quota_roll(struct quota_total *total, uint64_t now_ns)
+{
+    uint64_t window = now_ns / (QUOTA_WINDOW_S * UINT64_C(1000000000));
+
+    if (total->window != window) {
+        total->before = (total->window + 1 == window) ? total->stored : 0;
+        total->window = window;
+        total->stored = 0;
+    }
+}
+
+int quota_take(struct quota *quota, const struct quota_limits *limits, struct quota_total *total,
+               size_t bytes, uint64_t now_ns)
 {
     int kind = -1;
 
     if (now_ns != quota->filled_ns) {
-        quota_fill(quota, limits, now_ns);
+        quota_roll(total, now_ns);
+        quota_fill(quota, limits, total, now_ns);
     }
     quota->all_bytes += bytes;
     if (quota->samples < 1) {
@@ -99,24 +126,9 @@ int quota_take(struct quota *quota, const struct quota_limits *limits, size_t by
     return -1;
 }
 
-bool quota_may_store(struct quota *quota, const struct quota_limits *limits,
-                     struct quota_total *total, uint64_t now_ns)
+bool quota_may_store(struct quota *quota, const struct quota_limits *limits)
 {
-    uint64_t window = now_ns / (QUOTA_WINDOW_S * UINT64_C(1000000000)) + 1;
-    uint64_t share;
-
-    if (total->window != window) {
-        total->before = (total->window + 1 == window) ? total->stored : 0;
-        total->window = window;
-        total->stored = 0;
-    }
-    if (quota->window != window) {
-        quota->window = window;
-        quota->stored = 0;
-    }
-    share = total->before * (uint64_t)limits->limits[QUOTA_HISTORY] / 100;
-    if ((limits->limits[QUOTA_HISTORY] < 100) && (quota->stored >= share) &&
-        (quota->stored >= (QUOTA_HISTORY_MIN * (uint64_t)QUOTA_WINDOW_S))) {
+    if ((limits->limits[QUOTA_HISTORY] < 100) && (quota->history < 1)) {
         ++quota->refused[QUOTA_HISTORY];
         return false;
     }
@@ -125,7 +137,7 @@ bool quota_may_store(struct quota *quota, const struct quota_limits *limits,
 
 void quota_stored(struct quota *quota)
 {
-    ++quota->stored;
+    quota->history -= 1;
     ++quota->all_stored;
 }
 

@@ -136,8 +136,7 @@ static struct series *store_get(struct host *host, const char *name, int counter
     if (found != NULL) {
         return *found;
     }
-    if ((host->series_count >= STORE_SERIES_MAX) ||
-        !quota_more(&host->quota, &host->store->node_limits, QUOTA_SERIES, host->series_count)) {
+    if (!quota_more(&host->quota, &host->store->node_limits, QUOTA_SERIES, host->series_count)) {
         errno = ENOSPC;
         return NULL;
     }

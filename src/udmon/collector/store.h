@@ -22,7 +22,6 @@
 
 enum {
     STORE_HOSTS_MAX = 20000,
-    STORE_SERIES_MAX = 20000,   /* of a host */
     STORE_SERIES_ALL = 2000000, /* of all hosts, unless the program sets another limit, */
     STORE_SERIES_SURE = 1000,   /* but each host has room for so many */
     STORE_AHEAD_MS = 10 * 1000, /* a clock that is further ahead is wrong, */
@@ -58,7 +57,7 @@ struct host {
     int connected; /* agents of this name connected now, here or at a relay */
     uint64_t received, lost;
     uint64_t malformed;    /* records that were no samples */
-    uint64_t discarded;    /* samples of series that the store has no room for */
+    uint64_t discarded;    /* samples that exceeded a limit */
     uint64_t misdated;     /* samples with a time far from the collector's */
     uint64_t out_of_order; /* samples that were not sent by remote write: their time went back */
     uint64_t arrived_ns;   /* the last record */
