@@ -5,6 +5,8 @@
 #include "../lib/metric.h"
 #include "common/fnv.h"
 
+#include <openssl/crypto.h>
+
 #include <errno.h>
 #include <search.h>
 #include <signal.h>
@@ -532,6 +534,7 @@ static int collector_open_relay(struct collector *collector)
     if (secret.node[0] != '\0') {
         snprintf(name, sizeof(name), "%s", secret.node);
     }
+    OPENSSL_cleanse(&secret, sizeof(secret));
     options.name = (options.name != NULL) ? options.name : name;
     collector_name_relay(collector, options.name);
     return relay_open(&collector->relay, collector->upper, &options, &collector->loop);

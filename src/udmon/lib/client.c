@@ -207,7 +207,6 @@ int udmon_client_open(const char *address, const struct udmon_options *options,
     if (ret < 0) {
         goto err_free;
     }
-    client->secret = client->keys.secrets[KEYS_PRESENT];
     ret = client_parse_servers(client, address);
     if (ret < 0) {
         goto err_servers;

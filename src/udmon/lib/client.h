@@ -36,7 +36,6 @@ struct udmon_client {
     struct udmon_net net;
     struct udmon_settings settings;
     struct udmon_keys keys;
-    struct udmon_secret secret; /* of the present meeting */
     struct udmon_client_server servers[UDMON_SERVERS_MAX];
     unsigned server_count;
     unsigned numbered; /* the server that the records are numbered for */

@@ -58,6 +58,11 @@ void udmon_client_stop_meeting(struct udmon_client *client)
     }
 }
 
+static const struct udmon_secret *client_secret(const struct udmon_client *client)
+{
+    return &client->keys.secrets[KEYS_PRESENT];
+}
+
 static void client_try(struct udmon_client *client);
 static void client_meet_server(struct udmon_client *client);
 
@@ -323,7 +328,7 @@ static void client_welcome(void *arg, const struct udmon_rpc_place *place, const
         client_way_failed(client, udmon_meet_status_text(welcome->header.status));
         return;
     }
-    if (!udmon_meet_welcome_check(&client->secret, &client->auth, welcome)) {
+    if (!udmon_meet_welcome_check(client_secret(client), &client->auth, welcome)) {
         client_way_failed(client, "the server does not know the secret");
         return;
     }
@@ -401,8 +406,8 @@ static const char *client_send_auth(struct udmon_client *client,
     client->auth.next_seq = htole64(udmon_chan_number(&client->chan));
     memcpy(client->auth.transport, udmon_scheme_name(client->way.scheme),
            strlen(udmon_scheme_name(client->way.scheme)));
-    length = udmon_meet_auth(&client->secret, &client->auth, address, length, client->settings.name,
-                             message, size);
+    length = udmon_meet_auth(client_secret(client), &client->auth, address, length,
+                             client->settings.name, message, size);
     if (length < 0) {
         return "the address of this host's interface is too long";
     }
@@ -425,7 +430,8 @@ static void client_challenge(void *arg, const struct udmon_rpc_place *place, con
         problem = udmon_meet_status_text(UDMON_BAD_REQUEST);
     } else if (challenge->header.status != UDMON_OK) {
         problem = udmon_meet_status_text(challenge->header.status);
-    } else if (udmon_meet_challenge_check(&client->secret, client->nonce, challenge, length) <= 0) {
+    } else if (udmon_meet_challenge_check(client_secret(client), client->nonce, challenge,
+                                          length) <= 0) {
         problem = "the server does not know the secret";
     } else if (client->probing) {
         client_probe_answered(client);
@@ -445,23 +451,22 @@ static void client_try(struct udmon_client *client)
     int ret;
 
     udmon_keys_refresh(&client->keys);
-    client->secret = client->keys.secrets[KEYS_PRESENT];
     if (!client->probing) {
         udmon_client_set_state(client, UDMON_CONNECTING, client_endpoint_of(client)->text);
     }
-    if ((client->secret.length == 0) && client->tls.certificates &&
+    if ((client_secret(client)->length == 0) && client->tls.certificates &&
         (client->way.scheme == UDMON_SCHEME_UD)) {
         client_way_failed(client, "this network needs a shared secret: certificates are for TLS");
         return;
     }
-    if ((client->secret.length == 0) && !client->tls.certificates &&
+    if ((client_secret(client)->length == 0) && !client->tls.certificates &&
         !udmon_sockaddr_is_loopback(client->way.host->ai_addr)) {
         client_way_failed(client, "a server on another host needs a shared secret or certificates");
         return;
     }
     ret = udmon_random(client->nonce, sizeof(client->nonce));
     if (ret == 0) {
-        ret = udmon_keys_hint(&client->secret, &hint);
+        ret = udmon_keys_hint(client_secret(client), &hint);
     }
     if (ret == 0) {
         length =

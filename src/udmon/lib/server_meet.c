@@ -5,6 +5,8 @@
 #include "server.h"
 #include "base/log.h"
 
+#include <openssl/crypto.h>
+
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -62,25 +64,17 @@ static bool server_hinted_secret(struct udmon_server *server, const void *hello,
     return (ret == 0) || ((ret > 0) && udmon_keys_find(&server->keys, &hint, secret));
 }
 
-static size_t server_hello(struct udmon_server *server, const struct udmon_rpc_place *place,
-                           const struct udmon_hello *hello, size_t hello_length, void *response,
-                           size_t size)
+/* Answers a HELLO of a client that has this secret. */
+static size_t server_challenge(struct udmon_server *server, const struct udmon_rpc_place *place,
+                               const struct udmon_hello *hello, const struct udmon_secret *secret,
+                               void *response, size_t size)
 {
-    static struct udmon_log_limit unknown;
-    struct udmon_secret secret;
-    char text[80];
     char transport[UDMON_TRANSPORT_SIZE + 1] = "";
     struct udmon_challenge *challenge = response;
     struct udmon_port *port;
     int length = 0;
     uint8_t status;
 
-    if (!server_hinted_secret(server, hello, hello_length, &secret)) {
-        udmon_warn_limited(
-            &unknown, "client at %s refused: it does not know the secret",
-            udmon_sockaddr_text((const struct sockaddr *)&place->remote, text, sizeof(text)));
-        return udmon_meet_header(response, UDMON_CHALLENGE, UDMON_REFUSED);
-    }
     memcpy(transport, hello->transport, sizeof(hello->transport));
     status = server_port(server, transport, place, &port);
     if (status != UDMON_OK) {
@@ -95,9 +89,29 @@ static size_t server_hello(struct udmon_server *server, const struct udmon_rpc_p
         return udmon_meet_header(response, UDMON_CHALLENGE, UDMON_NO_TRANSPORT);
     }
     challenge->address_length = length;
-    return (udmon_meet_challenge_sign(&secret, hello->client_nonce, challenge) == 0) ?
+    return (udmon_meet_challenge_sign(secret, hello->client_nonce, challenge) == 0) ?
                sizeof(*challenge) + length :
                0;
+}
+
+static size_t server_hello(struct udmon_server *server, const struct udmon_rpc_place *place,
+                           const void *request, size_t length, void *response, size_t size)
+{
+    static struct udmon_log_limit unknown;
+    struct udmon_secret secret;
+    size_t answered;
+    char text[80];
+
+    if (server_hinted_secret(server, request, length, &secret)) {
+        answered = server_challenge(server, place, request, &secret, response, size);
+    } else {
+        udmon_warn_limited(
+            &unknown, "client at %s refused: it does not know the secret",
+            udmon_sockaddr_text((const struct sockaddr *)&place->remote, text, sizeof(text)));
+        answered = udmon_meet_header(response, UDMON_CHALLENGE, UDMON_REFUSED);
+    }
+    OPENSSL_cleanse(&secret, sizeof(secret));
+    return answered;
 }
 
 /*
@@ -347,39 +361,51 @@ static bool server_signer(const struct udmon_server *server, const struct udmon_
     return false;
 }
 
+/* Answers an AUTH that this secret has signed. */
+static size_t server_welcome(struct udmon_server *server, const struct udmon_rpc_place *place,
+                             const struct udmon_auth_view *view, const struct udmon_secret *secret,
+                             struct udmon_welcome *welcome)
+{
+    uint8_t status;
+    uint64_t token;
+
+    if (!udmon_gate_check(&server->gate, view->auth->client_nonce, view->auth->server_nonce)) {
+        return udmon_meet_header(welcome, UDMON_WELCOME, UDMON_EXPIRED);
+    }
+    status = server_admit(server, place, view, secret, &token);
+    if (status != UDMON_OK) {
+        return udmon_meet_header(welcome, UDMON_WELCOME, status);
+    }
+    memset(welcome, 0, sizeof(*welcome));
+    udmon_meet_header(welcome, UDMON_WELCOME, UDMON_OK);
+    welcome->token = htole64(token);
+    return (udmon_meet_welcome_sign(secret, view->auth, welcome) == 0) ? sizeof(*welcome) : 0;
+}
+
 static size_t server_auth(struct udmon_server *server, const struct udmon_rpc_place *place,
                           const void *request, size_t length, void *response)
 {
     static struct udmon_log_limit refused;
-    struct udmon_welcome *welcome = response;
     struct udmon_auth_view view;
     struct udmon_secret secret;
-    uint8_t status;
-    uint64_t token;
+    size_t answered;
     char text[80];
 
     if (udmon_meet_auth_parse(request, length, &view) < 0) {
         return udmon_meet_header(response, UDMON_WELCOME, UDMON_BAD_REQUEST);
     }
-    if (!server_signer(server, &view, &secret)) {
+    if (server_signer(server, &view, &secret)) {
+        answered = server_welcome(server, place, &view, &secret, response);
+    } else {
         udmon_warn_limited(
             &refused,
             "client %s at %s refused: it knows neither the secret nor the secret of this name",
             view.name,
             udmon_sockaddr_text((const struct sockaddr *)&place->remote, text, sizeof(text)));
-        return udmon_meet_header(response, UDMON_WELCOME, UDMON_REFUSED);
+        answered = udmon_meet_header(response, UDMON_WELCOME, UDMON_REFUSED);
     }
-    if (!udmon_gate_check(&server->gate, view.auth->client_nonce, view.auth->server_nonce)) {
-        return udmon_meet_header(response, UDMON_WELCOME, UDMON_EXPIRED);
-    }
-    status = server_admit(server, place, &view, &secret, &token);
-    if (status != UDMON_OK) {
-        return udmon_meet_header(response, UDMON_WELCOME, status);
-    }
-    memset(welcome, 0, sizeof(*welcome));
-    udmon_meet_header(welcome, UDMON_WELCOME, UDMON_OK);
-    welcome->token = htole64(token);
-    return (udmon_meet_welcome_sign(&secret, view.auth, welcome) == 0) ? sizeof(*welcome) : 0;
+    OPENSSL_cleanse(&secret, sizeof(secret));
+    return answered;
 }
 
 size_t udmon_server_serve(void *arg, const struct udmon_rpc_place *place, const void *request,

@@ -158,13 +158,22 @@ int udmon_sign(const struct udmon_secret *secret, const char *role, const void *
     return hmac(secret->bytes, secret->length, role, a, a_length, b, b_length, mac);
 }
 
+char *udmon_hex(const void *bytes, size_t length, char *text)
+{
+    const uint8_t *byte;
+
+    for (byte = bytes; byte < ((const uint8_t *)bytes + length); ++byte) {
+        text += snprintf(text, 3, "%02x", *byte);
+    }
+    return text;
+}
+
 int udmon_secret_of_node(const struct udmon_secret *shared, const char *node,
                          struct udmon_secret *secret)
 {
-    struct udmon_secret made = {.length = 0};
     uint8_t mac[UDMON_MAC_SIZE];
-    char *text = (char *)made.bytes;
-    int i, ret;
+    char *text = (char *)secret->bytes;
+    int ret;
 
     if ((shared->length == 0) || (shared->node[0] != '\0') || (strlen(node) > UDMON_NAME_MAX)) {
         return -EINVAL;
@@ -173,13 +182,12 @@ int udmon_secret_of_node(const struct udmon_secret *shared, const char *node,
     if (ret < 0) {
         return ret;
     }
-    snprintf(made.node, sizeof(made.node), "%s", node);
-    made.length = snprintf(text, sizeof(made.bytes), "%s%s:", secret_prefix, node);
-    for (i = 0; i < UDMON_MAC_SIZE; ++i) {
-        made.length +=
-            snprintf(text + made.length, sizeof(made.bytes) - made.length, "%02x", mac[i]);
-    }
-    *secret = made;
+    OPENSSL_cleanse(secret, sizeof(*secret)); /* may be `shared` itself */
+    snprintf(secret->node, sizeof(secret->node), "%s", node);
+    text += snprintf(text, sizeof(secret->bytes), "%s%s:", secret_prefix, node);
+    text = udmon_hex(mac, sizeof(mac), text);
+    secret->length = text - (char *)secret->bytes;
+    OPENSSL_cleanse(mac, sizeof(mac));
     return 0;
 }
 

@@ -36,6 +36,9 @@ struct udmon_gate {
 /** `path` NULL: no secret. -EACCES: missing, empty, too long, not a file, or others may read it. */
 int udmon_secret_load(const char *path, struct udmon_secret *secret);
 
+/** Writes 2 * `length` lower-case hexadecimal digits and a 0. Returns the end of the digits. */
+char *udmon_hex(const void *bytes, size_t length, char *text);
+
 /**
  * The secret of a node, as the text of its file: "udmon-node:NAME:" and HMAC-SHA256(shared, "node" +
  * NAME) in hexadecimal digits. -EINVAL: `shared` is empty or the secret of a node itself.

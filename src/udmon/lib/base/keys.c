@@ -88,6 +88,7 @@ static int keys_load(struct udmon_keys *keys, int index)
     if (ret == 0) {
         keys->secrets[index] = secret;
     }
+    OPENSSL_cleanse(&secret, sizeof(secret));
     return ret;
 }
 
@@ -178,7 +179,8 @@ static bool keys_has_id(const struct udmon_secret *secret, const struct udmon_hi
 {
     struct udmon_hint own;
 
-    return (udmon_keys_hint(secret, &own) == 0) && !memcmp(own.id, hint->id, sizeof(own.id));
+    return (udmon_keys_hint(secret, &own) == 0) &&
+           udmon_mac_equal(own.id, hint->id, sizeof(own.id));
 }
 
 bool udmon_keys_of_node(const struct udmon_keys *keys, unsigned index, const char *node,

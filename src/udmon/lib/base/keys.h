@@ -63,7 +63,7 @@ void udmon_keys_refresh(struct udmon_keys *keys);
 
 /** -EIO: libcrypto fails. */
 int udmon_keys_hint(const struct udmon_secret *secret, struct udmon_hint *hint);
-/** Copies the secret that a hint of a client names, or returns false. */
+/** Copies the secret that a hint of a client names, or returns false. The caller erases the copy. */
 bool udmon_keys_find(const struct udmon_keys *keys, const struct udmon_hint *hint,
                      struct udmon_secret *secret);
 /** Copies the secret of the node that shared secret `index` makes; false if there is none. */

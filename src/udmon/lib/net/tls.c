@@ -76,17 +76,20 @@ static int psk_session(SSL *ssl, const struct udmon_secret *secret, SSL_SESSION 
     const SSL_CIPHER *cipher = SSL_CIPHER_find(ssl, psk_cipher);
     SSL_SESSION *session = SSL_SESSION_new();
     uint8_t key[UDMON_MAC_SIZE];
+    bool good;
 
-    if ((session != NULL) && (cipher != NULL) &&
-        (udmon_sign(secret, "TLS key", "", 0, NULL, 0, key) == 0) &&
-        SSL_SESSION_set1_master_key(session, key, sizeof(key)) &&
-        SSL_SESSION_set_cipher(session, cipher) &&
-        SSL_SESSION_set_protocol_version(session, TLS1_3_VERSION)) {
-        *session_p = session;
-        return 1;
+    good = (session != NULL) && (cipher != NULL) &&
+           (udmon_sign(secret, "TLS key", "", 0, NULL, 0, key) == 0) &&
+           SSL_SESSION_set1_master_key(session, key, sizeof(key)) &&
+           SSL_SESSION_set_cipher(session, cipher) &&
+           SSL_SESSION_set_protocol_version(session, TLS1_3_VERSION);
+    OPENSSL_cleanse(key, sizeof(key));
+    if (!good) {
+        SSL_SESSION_free(session);
+        return 0;
     }
-    SSL_SESSION_free(session);
-    return 0;
+    *session_p = session;
+    return 1;
 }
 
 static const struct udmon_keys *psk_keys(SSL *ssl)
@@ -130,6 +133,7 @@ static int psk_find(SSL *ssl, const unsigned char *identity, size_t length, SSL_
     struct udmon_secret secret;
     struct udmon_hint hint;
     char text[128];
+    int ret = 1; /* continues without a key, and then fails because the peer has no certificate */
 
     *session_p = NULL;
     snprintf(text, sizeof(text), "%.*s", (int)length, (const char *)identity);
@@ -137,9 +141,10 @@ static int psk_find(SSL *ssl, const unsigned char *identity, size_t length, SSL_
         return psk_session(ssl, &keys->secrets[KEYS_PRESENT], session_p); /* an earlier version */
     }
     if (psk_parse(text, &hint) && udmon_keys_find(keys, &hint, &secret)) {
-        return psk_session(ssl, &secret, session_p);
+        ret = psk_session(ssl, &secret, session_p);
     }
-    return 1; /* continues without a key, and then fails because the peer has no certificate */
+    OPENSSL_cleanse(&secret, sizeof(secret));
+    return ret;
 }
 
 static int psk_use(SSL *ssl, const EVP_MD *digest, const unsigned char **identity_p,
@@ -148,7 +153,7 @@ static int psk_use(SSL *ssl, const EVP_MD *digest, const unsigned char **identit
     const struct udmon_secret *secret = &psk_keys(ssl)->secrets[KEYS_PRESENT];
     static __thread char identity[128]; /* OpenSSL copies the text after the return */
     struct udmon_hint hint;
-    int i, used;
+    char *end;
 
     *session_p = NULL;
     if ((digest != NULL) && !EVP_MD_is_a(digest, "SHA256")) {
@@ -157,12 +162,10 @@ static int psk_use(SSL *ssl, const EVP_MD *digest, const unsigned char **identit
     if (udmon_keys_hint(secret, &hint) < 0) {
         return 0;
     }
-    used = snprintf(identity, sizeof(identity), "%s:", psk_begin);
-    for (i = 0; i < UDMON_HINT_SIZE; ++i) {
-        used += snprintf(identity + used, sizeof(identity) - used, "%02x", hint.id[i]);
-    }
+    end = identity + snprintf(identity, sizeof(identity), "%s:", psk_begin);
+    end = udmon_hex(hint.id, sizeof(hint.id), end);
     if (hint.node[0] != '\0') {
-        snprintf(identity + used, sizeof(identity) - used, ":%s", hint.node);
+        snprintf(end, sizeof(identity) - (end - identity), ":%s", hint.node);
     }
     *identity_p = (const unsigned char *)identity;
     *length_p = strlen(identity);
