@@ -4,6 +4,8 @@
 
 #include <fstream>
 #include <string>
+#include <sys/stat.h>
+#include <unistd.h>
 #include <vector>
 
 extern "C" {
@@ -234,6 +236,25 @@ TEST_F(KeysTest, TheSecretChangesWithoutARestart)
     Client seventh(url(server), &late);
     EXPECT_TRUE(run({&server}, {&seventh}, [&] { return seventh.connected(); })) << seventh.reason;
     udmon_set_log(nullptr, nullptr);
+}
+
+// As with `mv`, and chown or chmod afterwards: the last step changes neither content nor inode.
+TEST_F(KeysTest, AFileThatBecomesReadableIsRead)
+{
+    struct udmon_keys keys;
+
+    ASSERT_EQ(0, udmon_keys_of_server(&keys, shared.path, nullptr));
+    udmon_set_log([](void *, enum udmon_log_level, const char *) {}, nullptr);
+    replace(shared, "the next secret\n");
+    chmod(shared.path, 0644);
+    udmon_keys_refresh(&keys);
+    EXPECT_EQ("the shared secret", text_of(keys.secrets[KEYS_PRESENT]));
+    usleep(50000); // the kernel's clock of files has steps of up to 10 ms
+    chmod(shared.path, 0600);
+    udmon_keys_refresh(&keys);
+    EXPECT_EQ("the next secret", text_of(keys.secrets[KEYS_PRESENT]));
+    udmon_set_log(nullptr, nullptr);
+    udmon_keys_close(&keys);
 }
 
 } // namespace

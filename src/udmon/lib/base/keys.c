@@ -42,12 +42,13 @@ bool udmon_file_changed(struct udmon_file *file)
         }
         memset(&status, 0, sizeof(status));
     }
-    if ((file->inode == status.st_ino) && (file->changed.tv_sec == status.st_mtim.tv_sec) &&
-        (file->changed.tv_nsec == status.st_mtim.tv_nsec)) {
+    /* The time of the inode's change: a file can become usable by chmod or chown. */
+    if ((file->inode == status.st_ino) && (file->changed.tv_sec == status.st_ctim.tv_sec) &&
+        (file->changed.tv_nsec == status.st_ctim.tv_nsec)) {
         return false;
     }
     file->inode = status.st_ino;
-    file->changed = status.st_mtim;
+    file->changed = status.st_ctim;
     return true;
 }
 
