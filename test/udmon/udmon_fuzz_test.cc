@@ -79,7 +79,7 @@ struct FuzzTest : testing::Test, Mutator {
     }
 };
 
-// Of strangers: none has the secret, so none is let in.
+// Strangers do not have the secret, so the server refuses all of them.
 TEST_F(FuzzTest, RequestsOfStrangersOverRdmaCm)
 {
     struct udmon_secret wrong = {{'x'}, 1, ""};
@@ -108,8 +108,8 @@ TEST_F(FuzzTest, RequestsOfStrangersOverRdmaCm)
     EXPECT_EQ(1u, server.joined.size());
 }
 
-// Who comes too late, or with a nonce that was used before, knows the secret all the same, and is told
-// what was wrong.
+// A client with the secret may come too late, or with a nonce that was used before. The server tells the
+// client so.
 TEST_F(FuzzTest, AnExpiredNonceIsNotCalledAWrongSecret)
 {
     uint8_t message[UDMON_RPC_MAX], response[UDMON_CM_RESPONSE_MAX];

@@ -175,10 +175,14 @@ typedef struct udmon_server_callbacks {
  * Open a server.
  * @param options NULL for the defaults.
  * @param callbacks copied.
- * @return -EINVAL: bad address or option; -ENOENT: the host is unknown; -EADDRINUSE;
- *         -EACCES: the secret file is missing, empty, readable by others, or of another name, or a file of the
- *         certificates cannot be used, or there are neither and the address is not of loopback, or
- *         there are only certificates for ud; -ENODEV: this host lacks the scheme's network.
+ * @return -EINVAL: bad address or option.
+ *         -ENOENT: the host is unknown.
+ *         -EADDRINUSE.
+ *         -ENODEV: this host lacks the scheme's network.
+ *         -EACCES: a file of a secret or of certificates cannot be used. The log has the reason: a
+ *         secret file is missing, empty, readable by others, or has the secret of a node. Also
+ *         without a secret and certificates, for an address that is not of loopback; and for ud
+ *         without a secret.
  */
 int udmon_server_open(const char *address, const udmon_options_t *options,
                       const udmon_server_callbacks_t *callbacks, void *arg,

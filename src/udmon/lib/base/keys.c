@@ -162,8 +162,9 @@ void udmon_keys_refresh(struct udmon_keys *keys)
 }
 
 /*
- * The identifier of a secret travels in clear. It tells an eavesdropper no more than the handshake
- * of TLS, which contains an HMAC with the same secret.
+ * The identifier of a secret travels in clear. An eavesdropper could use the identifier to test
+ * guesses of the secret. The handshake of TLS allows the same test: it contains an HMAC with the
+ * secret.
  */
 int udmon_keys_hint(const struct udmon_secret *secret, struct udmon_hint *hint)
 {

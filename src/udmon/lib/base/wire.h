@@ -1,8 +1,9 @@
 /*
  * Wire protocol of libudmon, version 3. All integers are little-endian; docs/udmon.md explains.
  *
- * Meeting: two request-response pairs, in RDMA CM's private data (ud) or over one TCP connection
- * with TLS 1.3 (all others; its messages are preceded by their length, 16 bits: link.h).
+ * Meeting: two pairs of request and response. With ud they travel in the private data of RDMA CM.
+ * With all other networks they travel over one TCP connection with TLS 1.3, each message after its
+ * length of 16 bits (link.h).
  *   HELLO     -> CHALLENGE  address of the server's interface, a nonce to be signed
  *   AUTH      -> WELCOME    address of the client's interface; the token of the connection
  * Then datagrams, each beginning with struct udmon_dgram: UCT active messages UDMON_AM_ID, or (tcp)
@@ -82,7 +83,7 @@ struct udmon_hello {
 /* Follows HELLO: which secret the client has. A server may have two, and one for each node. */
 struct udmon_hello_hint {
     uint8_t id[UDMON_HINT_SIZE]; /* the first bytes of HMAC-SHA256(secret, "identifier") */
-    uint8_t node_length;         /* that many bytes follow: whose secret; 0: the shared secret */
+    uint8_t node_length;         /* of the node's name, which follows; 0: it is the shared secret */
 } __attribute__((packed));
 
 struct udmon_challenge {
