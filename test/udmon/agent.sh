@@ -21,22 +21,41 @@ explain() {
     sed 's/^/# /' "$dir/out" "$dir/log"
 }
 
-# printed BEGINNING TIMES: so many lines of the agent begin so
+# printed BEGINNING [TIMES] [BEGINNING [TIMES]]...: so many lines of the agent begin so
 printed() {
-    [[ $(grep -c "^$1" "$dir/out") -ge $2 ]]
+    local beginning times
+    while [[ $# -gt 0 ]]; do
+        beginning=$1 times=1
+        shift
+        if [[ ${1:-} =~ ^[0-9]+$ ]]; then
+            times=$1
+            shift
+        fi
+        [[ $(grep -c "^$beginning" "$dir/out") -ge $times ]] || return 1
+    done
 }
 
-# What the agent prints, until it has printed a line that begins with $1, or $2 of them; its
-# configuration is read from standard input.
-prints() {
+# runs_until COMMAND...: the agent, until the command succeeds. The agent's configuration is read from
+# standard input. Sensors run independently: the command must wait for each sensor that the test judges.
+runs_until() {
     local pid
     { printf '[agent]\nmodule = %s\n' "$module" && cat; } >"$dir/conf"
     : >"$dir/out" # what the last one printed is no sign of this one
     "$agent" -c "$dir/conf" >"$dir/out" 2>"$dir/log" &
     pid=$!
-    await printed "$1" "${2:-1}"
+    await "$@"
     kill $pid
     wait $pid
+}
+
+# prints BEGINNING [TIMES]...: the agent, until it has printed these lines
+prints() {
+    runs_until printed "$@"
+}
+
+# logs_and_prints PATTERN BEGINNING [TIMES]...
+logs_and_prints() {
+    grep -q "$1" "$dir/log" && printed "${@:2}"
 }
 
 # A line as it has to be, to the last digit.
@@ -49,7 +68,7 @@ refuses() {
     ! "$agent" -t -c "$dir/conf" >"$dir/out" 2>"$dir/log" && grep -q "$1" "$dir/log"
 }
 
-# The sensors of the machine. Each has told something when one of them has several times.
+# The sensors of the machine
 sensors() {
     local sensor
     for sensor in cpu memory load network disk rdma; do
@@ -71,7 +90,13 @@ grown_to() {
 
 # shellcheck disable=SC2016 # they are awk's
 machine_sensors() {
-    prints node_load15 3 < <(sensors)
+    local disks counters all
+    disks=$(awk '$4 + $8 > 0' /proc/diskstats | wc -l)
+    counters=$(find /sys/class/infiniband/*/ports/*/hw_counters/sent_pkts 2>/dev/null | wc -l)
+    all=(node_cpu_seconds node_memory_total_bytes node_threads node_network_receive_bytes)
+    [[ $disks -eq 0 ]] || all+=(node_disk_reads_completed)
+    [[ $counters -eq 0 ]] || all+=(node_infiniband_hw_sent_pkts)
+    prints "${all[@]}" < <(sensors)
     check "cpu: each core in each mode" \
         [ "$(grep -o '^node_cpu_seconds{.*}' "$dir/out" | sort -u | wc -l)" -eq \
         "$(($(grep -c '^cpu[0-9]' /proc/stat) * 8))" ]
@@ -86,9 +111,10 @@ machine_sensors() {
         "$(grep -c : /proc/net/dev)" ]
     check "network: counters of lo" same_as_proc lo
     check "disk: those that were used" \
-        [ "$(grep -o '^node_disk_reads_completed{.*}' "$dir/out" | sort -u | wc -l)" -eq \
-        "$(awk '$4 + $8 > 0' /proc/diskstats | wc -l)" ]
-    [[ ! -d /sys/class/infiniband ]] || rdma_sensor
+        [ "$(grep -o '^node_disk_reads_completed{.*}' "$dir/out" | sort -u | wc -l)" -eq "$disks" ]
+    # What the driver counts itself, of which soft-RoCE has nothing else.
+    [[ ! -d /sys/class/infiniband ]] || check "rdma: the driver's counters" \
+        [ "$(grep -o '^node_infiniband_hw_sent_pkts{.*}' "$dir/out" | sort -u | wc -l)" -eq "$counters" ]
 }
 
 # A device that has counted something: received bytes and packets, sent ones, as the kernel says or
@@ -101,13 +127,6 @@ same_as_proc() {
     grown_to "node_network_receive_bytes{device=\"$1\"}" "$bytes" &&
         grown_to "node_network_receive_packets{device=\"$1\"}" "$packets" &&
         grown_to "node_network_transmit_bytes{device=\"$1\"}" "$out"
-}
-
-# What the driver counts itself, of which soft-RoCE has nothing else.
-rdma_sensor() {
-    check "rdma: the driver's counters" \
-        [ "$(grep -o '^node_infiniband_hw_sent_pkts{.*}' "$dir/out" | sort -u | wc -l)" -eq \
-        "$(find /sys/class/infiniband/*/ports/*/hw_counters/sent_pkts | wc -l)" ]
 }
 
 if [[ ${1:-} = machine ]]; then
@@ -254,7 +273,7 @@ mkdir -p "$numa/node0" "$numa/node1"
 echo 'Node 1 MemTotal:       2048 kB' >"$numa/node1/meminfo"
 printf 'Node 0 MemTotal:       1024 kB\nNode 0 MemFree:          12 kB\n' >"$numa/node0/meminfo"
 printf 'numa_hit 1234567\nnuma_miss 5\n' >"$numa/node0/numastat"
-prints 'slurm_job_memory_bytes{job="78"' 2 <<END
+runs_until logs_and_prints 'node idle: ' 'slurm_job_memory_bytes{job="78"' 2 <<END
 [slurm]
 type = slurm
 root = $dir/v1
@@ -280,7 +299,8 @@ check "slurm: a job of two groups counts once" \
     [ "$(grep -c 'a sample is refused' "$dir/log")" -eq 0 ]
 check "slurm: no control groups: one line says so" \
     [ "$(grep -c "node idle: $dir/nothing has no control groups of Slurm" "$dir/log")" -eq 1 ]
-prints 'slurm_job_memory_bytes{job="4712"' 2 <<END
+prints 'slurm_job_memory_bytes{job="4711"' 2 'slurm_job_memory_bytes{job="4712"' 2 node_hwmon_power_watts \
+    node_memory_numa_total_bytes node_memory_numa_MemFree node_filesystem_size_bytes <<END
 [hwmon]
 type = hwmon
 root = $dir/sys/hwmon
@@ -439,11 +459,12 @@ END
 # An exporter on the node: one that answers, slowly, and one that is not there.
 serve_metrics() {
     /usr/bin/python3 - "$dir/web" <<'END' &
-import http.server, sys, time
+import http.server, os, sys, time
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         open(sys.argv[1] + ".asked", "w").close()
-        time.sleep(0.5)
+        while not os.path.exists(sys.argv[1] + ".go"):
+            time.sleep(0.01)
         body = b"# TYPE jobs_total counter\njobs_total 3\nup 1\n"
         self.send_response(200)
         self.send_header("Content-Length", str(len(body)))
@@ -453,18 +474,27 @@ class Handler(http.server.BaseHTTPRequestHandler):
         pass
 server = http.server.HTTPServer(("127.0.0.1", 0), Handler)
 open(sys.argv[1] + ".new", "w").write(str(server.server_port))
-import os
 os.rename(sys.argv[1] + ".new", sys.argv[1])
 server.serve_forever()
 END
     server=$!
     await test -e "$dir/web"
 }
+# Each answer waits until the agent has printed the samples of six more ticks of another sensor.
 serve_metrics
-prints 'up ' 2 <<END
+exporter_answers() {
+    [[ -e $dir/web.asked ]] || return 1
+    [[ -n $ramps ]] || ramps=$(grep -c '^ramp ' "$dir/out")
+    printed 'ramp ' $((ramps + 6)) || return 1
+    touch "$dir/web.go"
+    logs_and_prints 'cannot scrape http://127.0.0.1:1/' 'up ' 2
+}
+ramps=''
+runs_until exporter_answers <<END
 [exporter]
 type = prometheus
 url = http://127.0.0.1:$(cat "$dir/web")/metrics
+timeout = 60
 interval = 0.05
 to = print
 [absent]
@@ -490,6 +520,7 @@ scrape_to() {
 	[exporter]
 	type = prometheus
 	url = http://127.0.0.1:$(cat "$dir/web")/metrics
+	timeout = 60
 	interval = 0.05
 	to = $1
 	[nothing]
@@ -504,15 +535,15 @@ scrape_to() {
 # overwritten, so that nobody uses it unnoticed.
 answer_after_reload() {
     local pid
-    rm -f "$dir/web.asked"
+    rm -f "$dir/web.asked" "$dir/web.go"
     scrape_to nothing >"$dir/conf"
-    GLIBC_TUNABLES=glibc.malloc.tcache_count=0:glibc.malloc.perturb=165 \
+    GLIBC_TUNABLES=glibc.malloc.tcache_count=0:glibc.malloc.perturb=165 UDMON_LOG_LEVEL=info \
         "$agent" -c "$dir/conf" >"$dir/reload.out" 2>"$dir/reload.log" &
     pid=$!
     await test -e "$dir/web.asked"
     scrape_to print >"$dir/conf"
     kill -HUP $pid
-    sleep 2
+    await grep -q 'read anew' "$dir/reload.log" && touch "$dir/web.go" && await grep -q '^jobs 3 ' "$dir/reload.out"
     kill $pid
     wait $pid && grep -q '^jobs 3 ' "$dir/reload.out"
 }
@@ -522,7 +553,7 @@ wait $server 2>/dev/null
 check "prometheus: a counter of the exporter" grep -q '^jobs 3 ' "$dir/out"
 check "prometheus: an exporter that is not there is told, once" \
     [ "$(grep -c 'cannot scrape http://127.0.0.1:1/' "$dir/log")" -eq 1 ]
-check "prometheus: a slow one keeps no sensor waiting" [ "$(grep -c '^ramp ' "$dir/out")" -gt 5 ]
+check "prometheus: a slow one keeps no sensor waiting" [ -e "$dir/web.go" ]
 check "filter: what is excluded does not pass" [ "$(grep -c 'kind=' "$dir/out")" -eq 0 ]
 # Lines may be as long as they like: a list of 40 patterns, the one that counts behind all others;
 # and a comment.
@@ -728,6 +759,7 @@ await grep -q '^ramp 403 ' "$dir/out"
 two_ramps 900 >"$dir/conf"
 kill -HUP $reloaded
 check "SIGHUP: a node described otherwise begins anew" await grep -q '^ramp 903 ' "$dir/out"
+await printed 'ramp 6 '
 kill $reloaded
 wait $reloaded
 # shellcheck disable=SC2016 # it is awk's

@@ -100,7 +100,7 @@ check "a gauge and a counter of one name have histories of their own" await eval
     '[[ $(get 0 "/api/lines?node=a&family=mem_alloc_bytes" | grep -o "\"series\":1" | wc -l) -eq 2 ]]'
 check "no reading is a gap in a chart, and no zero" [ "$(get 0 '/api/series?node=a&name=odd%7Bkind%3D%22nan%22%7D' | grep -c '"points":\[\]')" -eq 1 ]
 check "a duplicate is refused and counted" await at_least 0 udmon_agent_samples_refused_total 3
-check "by its reason" eval 'get 0 /metrics | grep -q "udmon_agent_samples_refused_total{.*reason=\"duplicate\"}"'
+check "by its reason" await eval 'get 0 /metrics | grep -q "udmon_agent_samples_refused_total{.*reason=\"duplicate\"}"'
 check "and named in the log, once" [ "$(grep -c 'twice{a="1"}' "$dir/a.log")" -eq 1 ]
 check "a comma is no point: the line is refused" grep -q 'this line is no sample: comma' "$dir/a.log"
 check "the error is a metric" is 0 node_textfile_scrape_error 1

@@ -93,6 +93,10 @@ sys.exit(not points or any(now - at < 7190e3 for at, value in points))' &&
         is 0 udmon_records_misdated_total 0 waiting && is 0 udmon_records_lost_total 0 waiting
 }
 
+top_sees_all() {
+    [[ $("$bin/udmon-top" -b -u "127.0.0.1:$((port + 1))" | grep -c ' up ') -eq $agents ]]
+}
+
 # The collector's endpoint on the GLEX fabric, as an agent connected to it over GLEX reads it.
 glex_counters() {
     cat >"$dir/glex.conf" <<-END
@@ -160,14 +164,14 @@ done
 check "a fabric that cannot be read is said once" unreadable_fabric
 check "all $agents agents connect" await nodes_up "$agents"
 sleep "$seconds"
-check "samples arrive" at_least 0 udmon_records_received_total $((waited + 50))
+check "samples arrive" await at_least 0 udmon_records_received_total $((waited + 50))
+check "of each sensor" await has 0 node_load1 node0
 check "OpenMetrics is what a parser takes" metrics_parse
-check "history is kept" history_has_rows
+check "history is kept" await history_has_rows
 if [[ -x $bin/udmon-top ]]; then
-    check "udmon-top sees all nodes" \
-        [ "$("$bin/udmon-top" -b -u "127.0.0.1:$((port + 1))" | grep -c ' up ')" -eq "$agents" ]
+    check "udmon-top sees all nodes" await top_sees_all
 fi
-# What a person sees: the page's own script has made rows and charts of what the collector has. The
+# What a user sees: the page's own script has made rows and charts of what the collector has. The
 # page itself: page.sh.
 page_shows_nodes() {
     timeout 100 chromium --headless --no-sandbox --disable-gpu --virtual-time-budget=8000 \
@@ -187,11 +191,12 @@ case " ${UDMON_TEST_SCHEMES:-} " in
 esac
 
 slay collector0
-sleep 3
+# Node 2 makes so many samples that its queue is full soon.
+check "the agent says that its queue is full" await grep -q 'the queue for .* is full' "$dir/agent2.log"
 start_collector
 check "a killed collector is found again" await nodes_up "$agents"
 check "and what came meanwhile is known to be lost, or came" \
-    at_least 0 udmon_records_received_total $((waited + 60))
+    await at_least 0 udmon_records_received_total $((waited + 60))
 
 # LINK: a port of the virtual machine's switch
 if [[ -n ${LINK:-} ]]; then
@@ -232,7 +237,6 @@ accounted() {
     [[ $((all - lost_of_killed)) -eq $made ]]
 }
 check "every sample is accounted for" accounted
-# Node 2 makes more in 3 s than its queue holds.
 check "what a full queue dropped is counted as lost" \
     [ "$(get 0 /metrics | awk '/^udmon_records_lost_total{node="node2"}/ { print $2 }')" -gt 0 ]
 [[ $failed -eq 0 ]] || { tail -n 15 "$dir"/*.log | sed 's/^/# /'; }

@@ -73,6 +73,11 @@ check "a series' own label node is kept, in both ways" await says \
     'sum(node_memory_numa_numa_hit_total{node="node0",exported_node=~"0|1"})' 66
 check "remote write: still none was refused" is 0 udmon_remote_write_samples_refused_total 0
 check "promtool has nothing to say" clean
+# The answers are compared: they need the families of all sensors.
+for family in node_cpu_seconds_total node_load1 node_memory_total_bytes node_network_receive_bytes_total \
+    node_infiniband_port_packets_received_total node_memory_numa_numa_hit_total; do
+    await has 0 $family
+done
 # answer FILE HEADER...: what /metrics answers, and its headers in lower case
 answer() {
     local file=$1 headers=()

@@ -44,8 +44,8 @@ await is 0 udmon_node_up 1 honest
 launch greedy "$top/test/udmon/udmon_agents" -n 1 -k 2000 -i 0.1 -t 600 -s "$dir/secret" "tcp://$(address 0)"
 check "too many samples a second are refused and counted" await exceeded agent0 samples 1000
 check "and told" await grep -q 'node agent0: more than 100 samples a second' "$dir/collector0.log"
-check "too many series are refused and counted" exceeded agent0 series 1
-check "and told" grep -q 'node agent0: more than 1500 series' "$dir/collector0.log"
+check "too many series are refused and counted" await exceeded agent0 series 1
+check "and told" await grep -q 'node agent0: more than 1500 series' "$dir/collector0.log"
 check "the node keeps the series that it may have" is 0 udmon_node_series 1500 agent0
 check "received samples are stored, discarded or in excess" at_least 0 udmon_records_discarded_total 1000 agent0
 check "another node is not harmed" unharmed honest

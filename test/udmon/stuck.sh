@@ -96,6 +96,7 @@ $others
 END
 run env
 check "a silent endpoint is reported as stuck" reaches 'udmon_agent_sensor_stuck{sensor="scrape"} 1 '
+await grep -q 'node scrape: the sensor has been blocked' "$dir/agent.log"
 check "and in the log, once" [ "$(grep -c 'node scrape: the sensor has been blocked' "$dir/agent.log")" -eq 1 ]
 reload() {
     local before

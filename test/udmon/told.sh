@@ -25,7 +25,8 @@ tells alone "server = tcp://$(address 1)"
 check "a wrong secret is told by the agent, once" few_lines wrong 'not connected to'
 check "and by the collector, once" \
     [ "$(grep -c 'refused: it does not know the secret' "$dir/collector0.log")" -eq 1 ]
-check "that nobody is there is told once" [ "$(grep -c 'not connected to' "$dir/alone.log")" -eq 1 ]
+check "that nobody is there is told" await grep -q 'not connected to' "$dir/alone.log"
+check "once" [ "$(grep -c 'not connected to' "$dir/alone.log")" -eq 1 ]
 
 tells first "$here" 'name = twice'
 check "an agent of a name" await at_least 0 udmon_node_agents 1 twice
@@ -36,7 +37,7 @@ check "and told" await grep -q 'node twice: two agents give this name' "$dir/col
 launch agents "$top/test/udmon/udmon_agents" -n 1 -k 20005 -i 3 -x -t 600 -s "$dir/secret" \
     "tcp://$(address 0)"
 check "series beyond the limit are counted" await at_least 0 udmon_records_discarded_total 5 agent0
-check "and told" grep -q 'node agent0: more than 20000 series' "$dir/collector0.log"
+check "and told" await grep -q 'node agent0: more than 20000 series' "$dir/collector0.log"
 check "records that are no samples are counted" \
     await at_least 0 udmon_records_malformed_total 1 agent0
 

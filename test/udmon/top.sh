@@ -69,13 +69,13 @@ await grep -q ready "$dir/answers"
 for width in 20 40 71 80 132 200; do
     start $width 20 -u "$address"
     check "$width columns: nodes are shown" await line 3 '^cn1 '
-    check "$width columns: no column is cut" cuts_nothing_in_two
+    check "$width columns: no column is cut" await cuts_nothing_in_two
 done
-check "200 columns: all columns" line 2 'CPU %.*rdma out.*series.*received.*lost'
+check "200 columns: all columns" await line 2 'CPU %.*rdma out.*series.*received.*lost'
 
 start 100 12 -u "$address" # room for 10 nodes
 await line 3 '^cn1 '
-check "as many as there is room for" line 12 '^cn10 '
+check "as many as there is room for" await line 12 '^cn10 '
 keys Down Down
 check "scrolling by lines" await line 3 '^cn3 '
 keys PageDown
@@ -101,7 +101,7 @@ check "q ends it" await line 1 '^$'
 
 start 100 12 -u "http://$address" -f cn3
 check "the collector of another host, by its URL, and a filter from the start" await line 3 '^cn3 '
-check "only what matches" line 4 '^cn30 '
+check "only what matches" await line 4 '^cn30 '
 ! "$top" -b -u 127.0.0.1:1 >"$dir/out" 2>"$dir/err"
 check "no collector: it says where" grep -q 'udmon-top: http://127.0.0.1:1/api/nodes: ' "$dir/err"
 check "for scripts: a line for each node" [ "$("$top" -b -u "$address" | grep -c '^cn')" -eq 40 ]
