@@ -1,6 +1,7 @@
 /* mcsm-check: judges the dumps, or the configurations, of all clusters of a fabric. */
 #include "model.h"
 
+#include <errno.h>
 #include <getopt.h>
 #include <stdlib.h>
 
@@ -60,6 +61,9 @@ static int check_dumps(char **paths, int count, bool json, const char *svg)
         status = check_verify(&model, &report, stderr);
     }
     if (status < 0) {
+        if (status == -ENOMEM) {
+            fputs("mcsm-check: out of memory\n", stderr);
+        }
         check_free(&model);
         return EXIT_INPUT;
     }

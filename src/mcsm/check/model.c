@@ -2,6 +2,7 @@
 
 #include "route/deps.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
 struct check_node *check_find(const struct check_model *model, uint64_t guid)
@@ -32,7 +33,7 @@ static int number_switches(struct check_model *model)
     nports = calloc(HASH_COUNT(model->nodes) + 1, 1);
     if (model->switches == NULL || nports == NULL) {
         free(nports);
-        return -1;
+        return -ENOMEM;
     }
     HASH_ITER(hh, model->nodes, node, next) {
         if (node->sw) {
@@ -50,7 +51,7 @@ static int number_switches(struct check_model *model)
     }
     model->graph = mcsm_graph_new(model->switch_count, nports);
     free(nports);
-    return model->graph ? 0 : -1;
+    return model->graph ? 0 : -ENOMEM;
 }
 
 static void attach(struct check_node *sw, uint8_t port, struct check_node *host)
@@ -102,7 +103,7 @@ static int connect_borders(struct check_model *model)
         }
         more = realloc(model->links, (model->link_count + 1) * 2 * sizeof(*more));
         if (more == NULL) {
-            return -1;
+            return -ENOMEM;
         }
         model->links = more;
         model->links[model->link_count] = (struct check_link){
@@ -146,7 +147,7 @@ static int connect_rings(struct check_model *model)
     has_row = calloc(graph->count + 1, sizeof(*has_row));
     if (graph->ring == NULL || has_row == NULL) {
         free(has_row);
-        return -1;
+        return -ENOMEM;
     }
     for (size_t i = 0; i < model->rings_count && status == 0; i++) {
         const struct check_node *node = check_find(model, model->rings[i].guid);
@@ -160,7 +161,7 @@ static int connect_rings(struct check_model *model)
                 "rings 0x%016lx %s: expected a switch of at most %d ports, and a digit of 0 to 4 "
                 "for each port from port 0 on\n",
                 model->rings[i].guid, digits, MCSM_WIDE_PORTS);
-            status = -1;
+            status = -EINVAL;
             break;
         }
         has_row[node->index] = true;
@@ -169,7 +170,7 @@ static int connect_rings(struct check_model *model)
         }
     }
     if (status == 0 && !has_all_rings(model, has_row)) {
-        status = -1;
+        status = -EINVAL;
     }
     free(has_row);
     graph->lanes = 2;
@@ -195,7 +196,7 @@ static int connect_lanes(struct check_model *model)
     }
     graph->lane = calloc(n * n + 1, 1);
     if (graph->lane == NULL) {
-        return -1;
+        return -ENOMEM;
     }
     for (size_t i = 0; i < model->lanes_count; i++) {
         const struct check_node *node = check_find(model, model->lanes[i].guid);
@@ -222,14 +223,19 @@ static int connect_lanes(struct check_model *model)
 
 int check_connect(struct check_model *model)
 {
-    if (number_switches(model) < 0) {
-        return -1;
+    int status = number_switches(model);
+
+    if (status < 0) {
+        return status;
     }
     for (size_t i = 0; i < model->link_count; i++) {
         connect_link(model, &model->links[i]);
     }
-    if (connect_borders(model) < 0 || connect_rings(model) < 0 || connect_lanes(model) < 0) {
-        return -1;
+    status = connect_borders(model);
+    status = status < 0 ? status : connect_rings(model);
+    status = status < 0 ? status : connect_lanes(model);
+    if (status < 0) {
+        return status;
     }
     for (int i = 0; i < model->switch_count; i++) {
         struct check_lft *lft;

@@ -96,16 +96,16 @@ struct check_report {
     double seconds;
 };
 
-/** Read one dump. 0, or -1 with a message "FILE:LINE: ..." on stderr. */
+/** Read one dump. -ENOMEM, or another error with a message "FILE:LINE: ..." on stderr. */
 int check_read(struct check_model *model, const char *path);
 
-/** After all dumps: number the switches, connect them. -1 without memory. */
+/** After all dumps: number the switches, connect them. -ENOMEM, or -EINVAL with a message on stderr. */
 int check_connect(struct check_model *model);
 void check_free(struct check_model *model);
 
 struct check_node *check_find(const struct check_model *model, uint64_t guid);
 
-/** Judge everything; faults are listed on `out` (NULL: not). -1 without memory. */
+/** Judge everything; faults are listed on `out` (NULL: not). -ENOMEM. */
 int check_verify(struct check_model *model, struct check_report *report, FILE *out);
 bool check_is_good(const struct check_report *report);
 

@@ -18,7 +18,7 @@ static int bad(const struct reader *reader, const char *what)
 {
     fprintf(stderr, "%s:%d: %s; is it a dump of mcsm-ctl dump fabric?\n", reader->path,
             reader->line, what);
-    return -1;
+    return -EINVAL;
 }
 
 static void *append(void **array, size_t *count, size_t size)
@@ -60,7 +60,7 @@ static int read_cluster(struct reader *reader, const char *text)
     }
     added = append((void **)&model->clusters, &model->cluster_count, sizeof(*added));
     if (added == NULL) {
-        return bad(reader, "out of memory");
+        return -ENOMEM;
     }
     strcpy(*added, name);
     reader->cluster = model->cluster_count - 1;
@@ -82,11 +82,11 @@ static int read_node(struct reader *reader, const char *text)
         fprintf(stderr, "%s:%d: 0x%016lx is both in cluster %s and in %s: a border is missing\n",
                 reader->path, reader->line, guid, reader->model->clusters[old->cluster],
                 reader->model->clusters[reader->cluster]);
-        return -1;
+        return -EINVAL;
     }
     node = calloc(1, sizeof(*node));
     if (node == NULL) {
-        return bad(reader, "out of memory");
+        return -ENOMEM;
     }
     node->guid = guid;
     node->sw = strcmp(type, "switch") == 0;
@@ -138,7 +138,7 @@ static int read_link(struct reader *reader, const char *text)
     }
     link = append((void **)&reader->model->links, &reader->model->link_count, sizeof(*link));
     if (link == NULL) {
-        return bad(reader, "out of memory");
+        return -ENOMEM;
     }
     *link = (struct check_link){a, b, a_port, b_port, false};
     return 0;
@@ -158,7 +158,7 @@ static int read_border(struct reader *reader, const char *text)
     border =
         append((void **)&reader->model->borders, &reader->model->border_count, sizeof(*border));
     if (border == NULL) {
-        return bad(reader, "out of memory");
+        return -ENOMEM;
     }
     *border = (struct check_border){guid, peer_guid, port, peer_port, reader->cluster};
     return 0;
@@ -196,7 +196,7 @@ static int read_lft(struct reader *reader, const char *text)
 
     if (lft == NULL || (lft->ports = malloc(MCSM_LFT_SIZE)) == NULL) {
         free(lft);
-        return bad(reader, "out of memory");
+        return -ENOMEM;
     }
     memset(lft->ports, MCSM_DROP, MCSM_LFT_SIZE);
     if (!guid_word(&text, &lft->guid)) {
@@ -224,7 +224,7 @@ static int read_mft(struct reader *reader, const char *text)
     }
     mft = append((void **)&reader->model->mfts, &reader->model->mft_count, sizeof(*mft));
     if (mft == NULL) {
-        return bad(reader, "out of memory");
+        return -ENOMEM;
     }
     mft->guid = guid;
     mft->mlid = mlid;
@@ -251,14 +251,14 @@ static int read_multicast_sl(struct reader *reader, const char *text)
 static int read_row(struct reader *reader, const char *text, struct check_lanes *row)
 {
     if (row == NULL) {
-        return bad(reader, "out of memory");
+        return -ENOMEM;
     }
     if (!guid_word(&text, &row->guid)) {
         return bad(reader, "expected: lanes GUID DIGITS, or rings GUID DIGITS");
     }
     text += strspn(text, " ");
     row->digits = strndup(text, strspn(text, "0123456789abcdef"));
-    return row->digits ? 0 : bad(reader, "out of memory");
+    return row->digits ? 0 : -ENOMEM;
 }
 
 static int read_lanes(struct reader *reader, const char *text)
@@ -311,15 +311,17 @@ int check_read(struct check_model *model, const char *path)
     FILE *file = fopen(path, "re");
     size_t size = 0;
     char *line = NULL;
-    int status = 0;
+    int status = 0, error = errno;
 
     if (model->lid_owner == NULL) {
         model->lid_owner = calloc(MCSM_LFT_SIZE, sizeof(*model->lid_owner));
         model->lid_port = calloc(MCSM_LFT_SIZE, 1);
     }
-    if (file == NULL || model->lid_owner == NULL || model->lid_port == NULL) {
-        fprintf(stderr, "mcsm-check: %s: %s\n", path, strerror(errno));
-        status = -1;
+    if (model->lid_owner == NULL || model->lid_port == NULL) {
+        status = -ENOMEM;
+    } else if (file == NULL) {
+        fprintf(stderr, "mcsm-check: %s: %s\n", path, strerror(error));
+        status = -error;
     }
     while (status == 0 && getline(&line, &size, file) > 0) {
         if (++reader.line > 1) {

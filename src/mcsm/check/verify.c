@@ -6,6 +6,7 @@
 
 #include "route/deps.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -276,7 +277,7 @@ static int verify_multicast(struct verifier *verifier)
     int *parent = calloc(model->switch_count + 1, sizeof(*parent));
 
     if (parent == NULL) {
-        return -1;
+        return -ENOMEM;
     }
     if (model->mft_count > 0) {
         qsort(model->mfts, model->mft_count, sizeof(*model->mfts), by_mlid);
@@ -339,7 +340,7 @@ static int verify_credits(struct verifier *verifier)
                                   CHECK_SHOWN);
 
     if (length < 0) {
-        return -1;
+        return length;
     }
     verifier->report->credit_loop = length;
     if (length == 0 || verifier->out == NULL) {
@@ -391,7 +392,7 @@ static int verify_unicast(struct verifier *verifier)
             to.column = verifier->columns + (size_t)k * model->switch_count;
             verify_lid(verifier, node, &to);
             if (!node->sw && mcsm_graph_target(model->graph, to.sw, to.port, to.lid, false) < 0) {
-                return -1;
+                return -ENOMEM;
             }
         }
     }
@@ -402,14 +403,17 @@ static int verify_unicast(struct verifier *verifier)
 static int verify(struct verifier *verifier)
 {
     struct check_model *model = verifier->model;
+    int status;
 
     for (int i = 0; i < model->switch_count; i++) {
         if (model->switches[i]->hosts > 0) {
             verifier->sources[verifier->source_count++] = i;
         }
     }
-    if (verify_unicast(verifier) < 0 || verify_credits(verifier) < 0) {
-        return -1;
+    status = verify_unicast(verifier);
+    status = status < 0 ? status : verify_credits(verifier);
+    if (status < 0) {
+        return status;
     }
     verify_borders(verifier);
     return verify_multicast(verifier);
@@ -420,7 +424,7 @@ int check_verify(struct check_model *model, struct check_report *report, FILE *o
     size_t n = model->switch_count + 1;
     struct verifier verifier = {.model = model, .report = report, .out = out};
     struct timespec start, end;
-    int status = -1;
+    int status = -ENOMEM;
 
     memset(report, 0, sizeof(*report));
     report->lid_conflicts = model->lid_conflicts;
@@ -445,9 +449,6 @@ int check_verify(struct check_model *model, struct check_report *report, FILE *o
     free(verifier.flow);
     clock_gettime(CLOCK_MONOTONIC, &end);
     report->seconds = end.tv_sec - start.tv_sec + (end.tv_nsec - start.tv_nsec) / 1e9;
-    if (status < 0) {
-        fputs("mcsm-check: out of memory\n", stderr);
-    }
     return status;
 }
 

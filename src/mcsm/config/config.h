@@ -181,8 +181,8 @@ void mcsm_config_free(struct mcsm_config *config);
  * per contradiction to `err`. Returns the number of contradictions. */
 int mcsm_config_cross_check(struct mcsm_config *const *configs, size_t count, FILE *err);
 
-/** Read a GUID-to-LID database: lines "GUID LID", sorted by GUID in *db_p. 0, or -1 with messages.
- */
+/** Read a GUID-to-LID database: lines "GUID LID", sorted by GUID in *db_p. On error -EINVAL,
+ * -ENOMEM, or the error of the file, with messages. */
 int mcsm_lid_db_read(const char *path, FILE *err, struct mcsm_lid_db *db_p);
 
 /** The LID of a GUID; 0 if the database has none. */

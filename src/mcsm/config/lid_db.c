@@ -30,18 +30,18 @@ static int add_line(struct mcsm_lid_db *db, const char *line, const char *path, 
         mcsm_parse_number(lid_word, 1, MCSM_LID_MAX, &lid) < 0) {
         fprintf(err, "%s:%d: expected \"GUID LID\", such as \"0x0002c90300a1b2c3 17\"\n", path,
                 number);
-        return -1;
+        return -EINVAL;
     }
     if (owner_of[lid] != 0) {
         fprintf(err, "%s:%d: LID %u is already that of 0x%016lx: give each GUID its own\n", path,
                 number, (unsigned)lid, owner_of[lid]);
-        return -1;
+        return -EINVAL;
     }
     owner_of[lid] = guid;
     if (db->count % 256 == 0) {
         more = realloc(db->entries, (db->count + 256) * sizeof(*more));
         if (more == NULL) {
-            return -1;
+            return -ENOMEM;
         }
         db->entries = more;
     }
@@ -61,7 +61,7 @@ static int finish(struct mcsm_lid_db *db, const char *path, FILE *err)
         if (db->entries[i].guid == db->entries[i - 1].guid) {
             fprintf(err, "%s: 0x%016lx has two LIDs, %u and %u: leave one\n", path,
                     db->entries[i].guid, db->entries[i - 1].lid, db->entries[i].lid);
-            status = -1;
+            status = -EINVAL;
         }
     }
     return status;
@@ -72,13 +72,9 @@ int mcsm_lid_db_read(const char *path, FILE *err, struct mcsm_lid_db *db_p)
     uint64_t *owner_of = calloc(MCSM_LID_MAX + 1, sizeof(*owner_of));
     FILE *file = fopen(path, "re");
     struct mcsm_lid_db db = {NULL, 0};
-    int number = 0, status = 0;
+    int number = 0, status = file == NULL ? -errno : owner_of == NULL ? -ENOMEM : 0;
     char line[256];
 
-    if (file == NULL || owner_of == NULL) {
-        fprintf(err, "%s: %s\n", path, strerror(errno));
-        status = -1;
-    }
     while (file != NULL && status == 0 && fgets(line, sizeof(line), file) != NULL) {
         status = add_line(&db, line, path, ++number, err, owner_of);
     }
@@ -86,6 +82,9 @@ int mcsm_lid_db_read(const char *path, FILE *err, struct mcsm_lid_db *db_p)
         fclose(file);
     }
     free(owner_of);
+    if (file == NULL || status == -ENOMEM) {
+        fprintf(err, "%s: %s\n", path, strerror(-status));
+    }
     if (status == 0) {
         status = finish(&db, path, err);
     }

@@ -73,17 +73,19 @@ static int only_socket(char *path, size_t size)
 static int connect_to(const char *path)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int fd, status;
 
     if (strlen(path) >= sizeof(address.sun_path)) {
-        errno = ENAMETOOLONG;
-        return -1;
+        return -ENAMETOOLONG;
     }
     strcpy(address.sun_path, path);
-    if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0) {
-        return -1;
+    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0) {
+        return fd < 0 ? -errno : fd;
     }
-    return fd;
+    status = -errno;
+    close(fd);
+    return status;
 }
 
 /* ---- tables ---- */
@@ -195,7 +197,7 @@ static int ask(const char *path, char **words, int count, bool as_json)
 
     if (fd < 0) {
         fprintf(stderr, "mcsm-ctl: %s: %s (does mcsm run, and are you its owner?)\n", path,
-                strerror(errno));
+                strerror(-fd));
         return EXIT_NO_MANAGER;
     }
     for (int i = 0; i < count; i++) {
