@@ -69,7 +69,7 @@ TEST(QosConfig, ErrorsNameTheLine)
          ":9: ", "no virtual lane"},
         {group + "[rule r]\nsl = 3\n[multicast]\nsl = 3\n", ":7: ", "reserves for groups"},
         {group + "[rule r]\nsl = 3\n[routing]\nengine = lash\n", ":7: ", "engine = lash"},
-        {group + "[rule r]\nsl = 3\n[routing]\nengine = torus\n", ":7: ", "engine = torus"},
+        {group + "[rule r]\nsl = 3\n[routing]\nengine = torus\n", ":7: ", "use engine auto"},
         {good + "[port]\nsl2vl = 0 0 1 1 1 1 1 1 1 1 1 1 1 1 1 1\n[multicast]\nsl = 1\n", ": ",
          "the same virtual lane"},
     };

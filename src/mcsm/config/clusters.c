@@ -453,19 +453,23 @@ static void check_lanes(struct mcsm_parser *parser)
     for (size_t i = 0; i < config->partition_count && lanes; i++) {
         if (config->partitions[i].sl != 0) {
             mcsm_parse_error(parser, config->partitions[i].line,
-                             "engine = %s chooses the service levels: remove sl",
+                             "engine = %s chooses the service levels: remove sl, or use engine "
+                             "auto, which gives each level the lanes of lash or torus",
                              mcsm_engine_name(config->engine));
         }
     }
     if (lanes && config->qos.rule_count > 0) {
         mcsm_parse_error(parser, config->qos.rules[0].line,
-                         "engine = %s chooses the service levels, so it cannot have [rule %s]. Use "
-                         "auto or updn",
+                         "engine = %s chooses the service levels, so it cannot have [rule %s]: use "
+                         "engine auto, which gives each level the lanes of lash or torus",
                          mcsm_engine_name(config->engine), config->qos.rules[0].name);
     }
     if (lanes && config->set_sl2vl) {
-        mcsm_parse_error(parser, 0, "engine = %s sets sl2vl itself: remove the key",
-                         mcsm_engine_name(config->engine));
+        mcsm_parse_error(
+            parser, 0,
+            "engine = %s sets sl2vl itself: remove the key, or use engine auto or updn, "
+            "whose routes then use one lane",
+            mcsm_engine_name(config->engine));
     }
 }
 
