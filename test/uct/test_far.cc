@@ -203,6 +203,64 @@ TEST(Far, IsGoneBeforeTheClaim)
     });
 }
 
+/* Puts to memory of the team's other process. Later reports of the NIC must not fail the endpoint. */
+void put_without_failure(const Side &side, const RemoteMemory &remote)
+{
+    uint8_t data[8] = {1};
+
+    EXPECT_OK(side.ep->put_short(data, sizeof(data), remote.address, remote.rkey.rkey));
+    EXPECT_OK(side.ep->flush());
+    for (unsigned i = 0; i < 10000; ++i) {
+        side.iface->progress();
+    }
+    EXPECT_FALSE(side.ep->failed());
+}
+
+/* Sends an END for an earlier interface at the receiver's address. The claim word that the END names
+ * is not registered any more. */
+void send_old_end(const Side &side)
+{
+    uct_glex_end_msg_t msg = {};
+    glex_imm_mp_req_t req = {};
+
+    msg.hdr.word = uct_glex_hdr_type_am(UCT_GLEX_MP_END, 0);
+    msg.hdr.vc_id = 1000;
+    msg.end.version = UCT_GLEX_WIRE_VERSION;
+    msg.end.flags = UCT_GLEX_END_WORD;
+    msg.end.vc_id = 1001;
+    msg.end.uuid = 1002;
+    msg.end.src_uuid = 1003;
+    msg.end.word_mh = 1004;
+    req.rmt_ep_addr.v = ((uct_glex_ep_t *)side.ep->handle)->peer;
+    req.data = &msg;
+    req.len = sizeof(msg);
+    EXPECT_EQ(GLEX_SUCCESS, glex_send_imm_mp(side.iface->internals()->nic, &req, NULL));
+}
+
+/* The peer refuses a claim that this side sends before the first connection of its interface. The
+ * refused claim is no refused put, although a put of this side is on its way. */
+TEST(Far, RefusesAClaimBeforeTheFirstPut)
+{
+    far_team([](Team &team) {
+        Side side(team);
+        Memory memory(side.md, 4096, Memory::PRIVATE);
+
+        team.barrier();
+        team.publish(memory.describe());
+        team.barrier();
+        if (team.rank() == 1) {
+            send_old_end(side);
+        } else {
+            RemoteMemory remote(team.blob(1));
+
+            progress_until("the claim", [&] { return side.iface->counters().imm_put_tx > 0; });
+            EXPECT_EQ(0u, side.iface->internals()->num_vcs);
+            put_without_failure(side, remote);
+        }
+        side.barrier();
+    });
+}
+
 /* It makes another interface while we make no call, and tells us where by other ways: what we send
  * there arrives, though our NIC has not heard yet that the first connection has ended. So does what
  * the first interface sent last. */
@@ -343,6 +401,33 @@ TEST(Far, FlushTellsOfARefusedPut)
 {
     flush_after_refused_put(false);
     flush_after_refused_put(true);
+}
+
+/* The interface closes before it handles the refusal of its put. The next interface at the same
+ * endpoint of the NIC puts to the same peer. */
+TEST(Far, RefusedAPutOfAnEarlierInterface)
+{
+    far_team([](Team &team) {
+        Side side(team);
+        RemoteMemory gone(withdrawn(side));
+        Memory memory(side.md, 4096, Memory::PRIVATE);
+
+        team.publish(memory.describe());
+        side.barrier();
+        if (team.rank() == 0) {
+            RemoteMemory remote(team.blob(1));
+            uint8_t data[8] = {1};
+
+            side.iface->internals()->until_errors = 1 << 30;
+            EXPECT_OK(side.ep->put_short(data, sizeof(data), gone.address, gone.rkey.rkey));
+            progress_until("the refusal", [&] { return side.iface->counters().error_req > 0; });
+            side.leave();
+            side.open();
+            side.ep.reset(new Ep(*side.iface, side.peer));
+            put_without_failure(side, remote);
+        }
+        side.barrier();
+    });
 }
 
 /* A message of 1000 bytes, which are all the same */

@@ -98,9 +98,11 @@ static ucs_status_t uct_glex_md_create_ep(uct_glex_md_t *md, glex_ep_handle_t *e
     return UCS_OK;
 }
 
-/* Discard messages and events for the last interface at the endpoint */
+/* Discard messages, events and failed requests of the last interface at the endpoint */
 static void uct_glex_md_drain_ep(glex_ep_handle_t ep)
 {
+    struct glex_err_req err;
+    uint32_t num_errors = 1;
     glex_ep_addr_t src;
     glex_event_t *event;
     uint32_t length;
@@ -111,6 +113,9 @@ static void uct_glex_md_drain_ep(glex_ep_handle_t ep)
     }
     while (glex_probe_next_event(ep, &event) == GLEX_SUCCESS) {
         glex_discard_probed_event(ep);
+    }
+    while ((glex_poll_error_req(ep, &num_errors, &err) == GLEX_SUCCESS) && (num_errors > 0)) {
+        num_errors = 1;
     }
 }
 

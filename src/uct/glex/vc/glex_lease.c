@@ -13,6 +13,10 @@
 /* Claim words allocated at a time */
 #define UCT_GLEX_LEASE_WORDS 64
 
+/* Sent claims that are kept in addition to one for each VC. Peers of earlier interfaces ask for claims
+ * before this interface has a VC. */
+#define UCT_GLEX_LEASE_CLAIMS 256
+
 struct uct_glex_lease {
     ucs_list_link_t list; /* in iface->leases.list, or in the quarantine */
     uct_glex_vc_t *vc;    /* NULL: its interface is closed */
@@ -323,12 +327,12 @@ static void uct_glex_debt_free_claim(uct_glex_iface_t *iface, uct_glex_debt_t *c
     ucs_free(claim);
 }
 
-/* The NIC may still report that a put has failed. So as many claims as VCs are kept, the newest
- * claims. */
+/* The NIC may still report that the put has failed. A failed put that is no claim fails endpoints. So
+ * the newest claims are kept. */
 static void uct_glex_debt_keep_claim(uct_glex_iface_t *iface, uct_glex_debt_t *claim)
 {
     ucs_list_add_tail(&iface->leases.claims, &claim->list);
-    if (++iface->leases.num_claims > iface->num_vcs) {
+    if (++iface->leases.num_claims > iface->num_vcs + UCT_GLEX_LEASE_CLAIMS) {
         uct_glex_debt_free_claim(iface,
                                  ucs_list_head(&iface->leases.claims, uct_glex_debt_t, list));
     }
