@@ -51,7 +51,7 @@ static inline bool slow_move_is_slow(const void *dst, const void *src)
     return (((uintptr_t)dst - (uintptr_t)src) & 4095) - 1 < 31;
 }
 
-/** Copy in pieces that glibc copies without `rep movsb`. The memory may overlap. */
+/** Copies in pieces that glibc copies without `rep movsb`. The memory may overlap. */
 static inline void slow_move_in_pieces(void *dst, const void *src, size_t len)
 {
     size_t done, piece;
@@ -63,6 +63,16 @@ static inline void slow_move_in_pieces(void *dst, const void *src, size_t len)
     for (done = 0; done < len; done += piece) {
         piece = len - done < SLOW_MOVE_PIECE ? len - done : SLOW_MOVE_PIECE;
         memmove((char *)dst + done, (const char *)src + done, piece);
+    }
+}
+
+/** memmove() of SLOW_MOVE_MIN bytes or more, if slow_move_is_here(). */
+static inline void slow_move(void *dst, const void *src, size_t len)
+{
+    if (slow_move_is_slow(dst, src)) {
+        slow_move_in_pieces(dst, src, len);
+    } else {
+        memmove(dst, src, len);
     }
 }
 

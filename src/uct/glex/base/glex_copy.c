@@ -61,11 +61,7 @@ void uct_glex_copy_long(void *dst, const void *src, size_t length)
         return;
     }
     if (uct_glex_copy_avoids_string) {
-        if (slow_move_is_slow(dst, src)) {
-            slow_move_in_pieces(dst, src, length);
-        } else {
-            memmove(dst, src, length);
-        }
+        slow_move(dst, src, length);
         return;
     }
     asm volatile("rep movsb" : "+D"(dst), "+S"(src), "+c"(length) : : "memory");
