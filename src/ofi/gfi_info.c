@@ -164,9 +164,6 @@ static int gfi_check_ep(const struct fi_ep_attr *attr)
     if (attr->protocol != FI_PROTO_UNSPEC && attr->protocol != GFI_PROTOCOL) {
         return gfi_refuse("another protocol is asked for\n");
     }
-    if (attr->max_msg_size > GFI_MAX_MSG_SIZE) {
-        return gfi_refuse("messages have %zu bytes at most\n", GFI_MAX_MSG_SIZE);
-    }
     if ((attr->tx_ctx_cnt > 1 && attr->tx_ctx_cnt != FI_SHARED_CONTEXT) ||
         (attr->rx_ctx_cnt > 1 && attr->rx_ctx_cnt != FI_SHARED_CONTEXT) ||
         attr->tx_ctx_cnt == FI_SHARED_CONTEXT || attr->rx_ctx_cnt == FI_SHARED_CONTEXT) {
@@ -255,7 +252,7 @@ static void gfi_fill_ep(struct fi_info *info)
     info->ep_attr->type = FI_EP_RDM;
     info->ep_attr->protocol = GFI_PROTOCOL;
     info->ep_attr->protocol_version = GFI_WIRE_VERSION;
-    info->ep_attr->max_msg_size = GFI_MAX_MSG_SIZE;
+    info->ep_attr->max_msg_size = SIZE_MAX;
     info->ep_attr->mem_tag_format = 0xaaaaaaaaaaaaaaaaull; /* all bits, as one field */
     info->ep_attr->tx_ctx_cnt = 1;
     info->ep_attr->rx_ctx_cnt = 1;

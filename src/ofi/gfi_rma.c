@@ -143,7 +143,7 @@ static ssize_t gfi_rma_locked(const struct gfi_rma *rma)
     if (entry == NULL || rma->iov_count > GFI_IOV_LIMIT) {
         return -FI_EINVAL;
     }
-    if (length > GFI_MAX_MSG_SIZE || ((rma->flags & FI_INJECT) && length > rma->ep->inject_size)) {
+    if ((rma->flags & FI_INJECT) && length > rma->ep->inject_size) {
         return -FI_EMSGSIZE;
     }
     ret = gfi_peer_check(entry->peer);

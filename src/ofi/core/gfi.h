@@ -54,10 +54,8 @@
 #define GFI_MR_SCALABLE              (1 << 1)
 #define GFI_MR_FLAGS                 ((uint64_t)(FI_HMEM_HOST_ALLOC | FI_RMA_EVENT))
 #define GFI_PROGRESS_CONTROL_UNIFIED ((enum fi_progress)3)
-/* A registration of UCT has less than 4 GiB */
-#define GFI_MAX_MSG_SIZE ((size_t)0xffff0000)
-#define GFI_INJECT_SIZE  4096
-#define GFI_GOODBYE_MS   2000 /* how long closing waits until all is sent */
+#define GFI_INJECT_SIZE              4096
+#define GFI_GOODBYE_MS               2000 /* how long closing waits until all is sent */
 
 #define gfi_likely(x)   __builtin_expect(!!(x), 1)
 #define gfi_unlikely(x) __builtin_expect(!!(x), 0)

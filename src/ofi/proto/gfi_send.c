@@ -339,8 +339,7 @@ ssize_t gfi_send(const struct gfi_send *send)
         return -FI_EINVAL;
     }
     gfi_send_place(send, &place);
-    if (place.len > GFI_MAX_MSG_SIZE ||
-        ((send->flags & FI_INJECT) && place.len > send->ep->inject_size)) {
+    if ((send->flags & FI_INJECT) && place.len > send->ep->inject_size) {
         return -FI_EMSGSIZE;
     }
     peer = entry->peer;
