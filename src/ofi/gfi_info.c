@@ -27,7 +27,7 @@
 #define GFI_MR_MODES    (FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY)
 #define GFI_MAX_OBJECTS 65536
 
-/* Log why, and be the error */
+/* Logs the reason. @return the error */
 static __attribute__((format(printf, 1, 2))) int gfi_refuse(const char *format, ...)
 {
     char text[256];
@@ -91,25 +91,162 @@ int gfi_addr_parse(const char *text, struct gfi_addr *addr)
 
 /* ---- the hints ---- */
 
-static int gfi_check_caps(const struct fi_info *hints, uint64_t caps)
+enum gfi_hint_kind {
+    GFI_HINT_MOST,  /* a number: at most ours */
+    GFI_HINT_BITS,  /* flags: a part of ours */
+    GFI_HINT_VALUE, /* unset, or ours */
+    GFI_HINT_NAME,  /* unset, or our string */
+};
+
+/* A field of the hints. "Ours" is the same field of the provider's fi_info. `also` has flags that are
+ * allowed besides ours, or a number if it is larger than ours. */
+struct gfi_hint {
+    const char *field;
+    size_t part; /* place of the pointer to the structure in fi_info; 0: the field is in fi_info */
+    size_t place, size;
+    enum gfi_hint_kind kind;
+    uint64_t also;
+    const char *text;
+};
+
+#define GFI_HINT(part, type, field, kind, also, text)                                              \
+    {#part "->" #field,                                                                            \
+     offsetof(struct fi_info, part),                                                               \
+     offsetof(struct type, field),                                                                 \
+     sizeof(((struct type *)NULL)->field),                                                         \
+     GFI_HINT_##kind,                                                                              \
+     also,                                                                                         \
+     text}
+#define GFI_HINT_TOP(field, kind, text)                                                            \
+    {#field,                                                                                       \
+     0,                                                                                            \
+     offsetof(struct fi_info, field),                                                              \
+     sizeof(((struct fi_info *)NULL)->field),                                                      \
+     GFI_HINT_##kind,                                                                              \
+     0,                                                                                            \
+     text}
+#define GFI_HINT_FABRIC(field, kind, text)                                                         \
+    GFI_HINT(fabric_attr, fi_fabric_attr, field, kind, 0, text)
+#define GFI_HINT_DOMAIN(field, kind, also, text)                                                   \
+    GFI_HINT(domain_attr, fi_domain_attr, field, kind, also, text)
+#define GFI_HINT_EP(field, kind, text)       GFI_HINT(ep_attr, fi_ep_attr, field, kind, 0, text)
+#define GFI_HINT_TX(field, kind, also, text) GFI_HINT(tx_attr, fi_tx_attr, field, kind, also, text)
+#define GFI_HINT_RX(field, kind, also, text) GFI_HINT(rx_attr, fi_rx_attr, field, kind, also, text)
+
+/* docs/ofi.md has the same table for readers. mr_mode has its own function. */
+static const struct gfi_hint gfi_hints[] = {
+    GFI_HINT_TOP(caps, BITS, "capabilities"),
+    GFI_HINT_TOP(addr_format, VALUE, "addresses have a format of the provider"),
+    GFI_HINT_FABRIC(name, NAME, "name of the fabric"),
+    GFI_HINT_FABRIC(prov_version, MOST, "version of the provider"),
+    GFI_HINT_DOMAIN(name, NAME, 0, "name of the domain"),
+    GFI_HINT_DOMAIN(control_progress, MOST, GFI_PROGRESS_CONTROL_UNIFIED, "model of progress"),
+    GFI_HINT_DOMAIN(data_progress, VALUE, 0, "data moves while the program calls"),
+    GFI_HINT_DOMAIN(caps, BITS, 0, "capabilities of a domain"),
+    GFI_HINT_DOMAIN(cq_data_size, MOST, 0, "bytes of CQ data"),
+    GFI_HINT_DOMAIN(mr_key_size, MOST, 0, "bytes of a key"),
+    GFI_HINT_DOMAIN(mr_iov_limit, MOST, 0, "pieces of a registration"),
+    GFI_HINT_DOMAIN(ep_cnt, MOST, 0, "endpoints of a domain"),
+    GFI_HINT_DOMAIN(max_ep_stx_ctx, MOST, 0, "no shared contexts"),
+    GFI_HINT_DOMAIN(max_ep_srx_ctx, MOST, 0, "no shared contexts"),
+    GFI_HINT_DOMAIN(max_err_data, MOST, 0, "no error data"),
+    GFI_HINT_DOMAIN(auth_key_size, MOST, 0, "no authorization keys"),
+    GFI_HINT_EP(type, VALUE, "endpoints are FI_EP_RDM"),
+    GFI_HINT_EP(protocol, VALUE, "protocol of the provider"),
+    GFI_HINT_EP(tx_ctx_cnt, MOST, "no scalable endpoints, no shared contexts"),
+    GFI_HINT_EP(rx_ctx_cnt, MOST, "no scalable endpoints, no shared contexts"),
+    GFI_HINT_EP(msg_prefix_size, MOST, "no message prefixes"),
+    GFI_HINT_EP(auth_key_size, MOST, "no authorization keys"),
+    GFI_HINT_EP(max_order_raw_size, MOST, "no order between RMA operations"),
+    GFI_HINT_EP(max_order_war_size, MOST, "no order between RMA operations"),
+    GFI_HINT_EP(max_order_waw_size, MOST, "no order between RMA operations"),
+    GFI_HINT_TX(caps, BITS, GFI_DOMAIN_CAPS | FI_DIRECTED_RECV, "capabilities of a sender"),
+    GFI_HINT_TX(op_flags, BITS, GFI_TX_OP_FLAGS, "flags of sends"),
+    GFI_HINT_TX(msg_order, BITS, 0, "sends stay in order behind sends, and nothing else"),
+    GFI_HINT_TX(comp_order, BITS, 0, "completions have no order"),
+    GFI_HINT_TX(inject_size, MOST, 0, "bytes of an injected message"),
+    GFI_HINT_TX(size, MOST, 0, "outstanding operations: FI_GLEX_TX_SIZE"),
+    GFI_HINT_TX(iov_limit, MOST, 0, "pieces of local memory"),
+    GFI_HINT_TX(rma_iov_limit, MOST, 1, "pieces of remote memory"),
+    GFI_HINT_RX(caps, BITS, GFI_DOMAIN_CAPS, "capabilities of a receiver"),
+    GFI_HINT_RX(op_flags, BITS, GFI_RX_OP_FLAGS, "flags of receives"),
+    GFI_HINT_RX(msg_order, BITS, 0, "sends stay in order behind sends, and nothing else"),
+    GFI_HINT_RX(comp_order, BITS, 0, "completions have no order"),
+    GFI_HINT_RX(size, MOST, 0, "receives: FI_GLEX_RX_SIZE"),
+    GFI_HINT_RX(iov_limit, MOST, 0, "pieces of local memory"),
+    GFI_HINT_RX(total_buffered_recv, MOST, 0, "no promise: FI_GLEX_UNEXPECTED_SIZE"),
+};
+
+/* The field of a hint in `info`. NULL: `info` does not have the structure */
+static const void *gfi_hint_field(const struct gfi_hint *hint, const struct fi_info *info)
 {
-    if (hints->caps & ~caps) {
-        return gfi_refuse("capabilities that are not offered: 0x%llx\n",
-                          (unsigned long long)(hints->caps & ~caps));
+    const uint8_t *from = (const uint8_t *)info, *base = from;
+
+    if (hint->part != 0) {
+        memcpy(&base, from + hint->part, sizeof(base));
     }
-    return 0;
+    return base != NULL ? base + hint->place : NULL;
 }
 
-static int gfi_check_fabric(const struct fi_fabric_attr *attr)
+static uint64_t gfi_hint_number(const struct gfi_hint *hint, const void *field)
 {
-    if (attr == NULL) {
+    uint32_t narrow;
+    uint64_t wide;
+
+    if (hint->size == sizeof(narrow)) {
+        memcpy(&narrow, field, sizeof(narrow));
+        return narrow;
+    }
+    memcpy(&wide, field, sizeof(wide));
+    return wide;
+}
+
+static int gfi_check_name(const struct gfi_hint *hint, const void *theirs, const void *ours)
+{
+    const char *name, *our_name;
+
+    memcpy(&name, theirs, sizeof(name));
+    memcpy(&our_name, ours, sizeof(our_name));
+    if (name == NULL || strcasecmp(name, our_name) == 0) {
         return 0;
     }
-    if (attr->name != NULL && strcasecmp(attr->name, GFI_NAME) != 0) {
-        return gfi_refuse("the fabric is called " GFI_NAME ", not %s\n", attr->name);
+    return gfi_refuse("hint %s=%s is refused, ours is %s: %s\n", hint->field, name, our_name,
+                      hint->text);
+}
+
+/* Logs which hint is refused, and the value that the provider accepts */
+static int gfi_check_hint(const struct gfi_hint *hint, const void *theirs, const void *ours)
+{
+    uint64_t value, our_value;
+
+    if (hint->kind == GFI_HINT_NAME) {
+        return gfi_check_name(hint, theirs, ours);
     }
-    if (attr->prov_version > FI_VERSION(0, 1) && attr->prov_name != NULL) {
-        return gfi_refuse("the provider is older than asked for\n");
+    value = gfi_hint_number(hint, theirs);
+    our_value = gfi_hint_number(hint, ours);
+    switch (hint->kind) {
+    case GFI_HINT_MOST:
+        our_value = our_value > hint->also ? our_value : hint->also;
+        if (value > our_value) {
+            return gfi_refuse("hint %s=%llu is refused, %llu at most: %s\n", hint->field,
+                              (unsigned long long)value, (unsigned long long)our_value, hint->text);
+        }
+        break;
+    case GFI_HINT_BITS:
+        value &= ~(our_value | hint->also);
+        if (value != 0) {
+            return gfi_refuse("hint %s: bits 0x%llx are refused: %s\n", hint->field,
+                              (unsigned long long)value, hint->text);
+        }
+        break;
+    case GFI_HINT_VALUE:
+        if (value != 0 && value != our_value) {
+            return gfi_refuse("hint %s=%llu is refused, ours is %llu: %s\n", hint->field,
+                              (unsigned long long)value, (unsigned long long)our_value, hint->text);
+        }
+        break;
+    case GFI_HINT_NAME:
+        break;
     }
     return 0;
 }
@@ -119,104 +256,8 @@ static int gfi_check_mr_mode(uint32_t version, int mode)
 {
     if (FI_VERSION_LT(version, FI_VERSION(1, 5)) || (mode & (GFI_MR_BASIC | GFI_MR_SCALABLE))) {
         if (mode != 0 && mode != GFI_MR_BASIC && mode != GFI_MR_SCALABLE) {
-            return gfi_refuse("mr_mode 0x%x mixes old and new bits\n", mode);
+            return gfi_refuse("hint domain_attr->mr_mode=0x%x mixes old and new bits\n", mode);
         }
-    }
-    return 0;
-}
-
-static int gfi_check_domain(uint32_t version, const struct fi_domain_attr *attr)
-{
-    if (attr == NULL) {
-        return 0;
-    }
-    if (attr->name != NULL && strcasecmp(attr->name, GFI_DOMAIN_NAME) != 0) {
-        return gfi_refuse("the domain is called " GFI_DOMAIN_NAME ", not %s\n", attr->name);
-    }
-    if (attr->control_progress == FI_PROGRESS_AUTO || attr->data_progress == FI_PROGRESS_AUTO) {
-        return gfi_refuse("progress is manual\n");
-    }
-    if (attr->cq_data_size > sizeof(uint64_t) || attr->mr_key_size > sizeof(uint64_t)) {
-        return gfi_refuse("CQ data and keys have 8 bytes\n");
-    }
-    if (attr->caps & ~(uint64_t)GFI_DOMAIN_CAPS) {
-        return gfi_refuse("domain capabilities 0x%llx are not offered\n",
-                          (unsigned long long)attr->caps);
-    }
-    if (attr->max_ep_stx_ctx > 0 || attr->max_ep_srx_ctx > 0 || attr->auth_key_size > 0) {
-        return gfi_refuse("shared contexts and authorization keys are not offered\n");
-    }
-    if (attr->ep_cnt > GFI_MAX_EPS || attr->mr_iov_limit > 1 || attr->max_err_data > 0) {
-        return gfi_refuse(
-            "more endpoints, pieces of a registration or error data than there are\n");
-    }
-    return gfi_check_mr_mode(version, attr->mr_mode);
-}
-
-static int gfi_check_ep(const struct fi_ep_attr *attr)
-{
-    if (attr == NULL) {
-        return 0;
-    }
-    if (attr->type != FI_EP_UNSPEC && attr->type != FI_EP_RDM) {
-        return gfi_refuse("endpoints are of type FI_EP_RDM\n");
-    }
-    if (attr->protocol != FI_PROTO_UNSPEC && attr->protocol != GFI_PROTOCOL) {
-        return gfi_refuse("another protocol is asked for\n");
-    }
-    if ((attr->tx_ctx_cnt > 1 && attr->tx_ctx_cnt != FI_SHARED_CONTEXT) ||
-        (attr->rx_ctx_cnt > 1 && attr->rx_ctx_cnt != FI_SHARED_CONTEXT) ||
-        attr->tx_ctx_cnt == FI_SHARED_CONTEXT || attr->rx_ctx_cnt == FI_SHARED_CONTEXT) {
-        return gfi_refuse("scalable endpoints and shared contexts are not offered\n");
-    }
-    if (attr->msg_prefix_size > 0 || attr->auth_key_size > 0 || attr->max_order_raw_size > 0 ||
-        attr->max_order_war_size > 0 || attr->max_order_waw_size > 0) {
-        return gfi_refuse("message prefixes, authorization keys and ordered RMA are not offered\n");
-    }
-    return 0;
-}
-
-static int gfi_check_tx(const struct fi_info *hints, const struct fi_info *ours)
-{
-    const struct fi_tx_attr *attr = hints->tx_attr;
-
-    if (attr == NULL) {
-        return 0;
-    }
-    if ((attr->caps & ~(ours->tx_attr->caps | GFI_DOMAIN_CAPS | FI_DIRECTED_RECV)) ||
-        (attr->op_flags & ~(uint64_t)GFI_TX_OP_FLAGS)) {
-        return gfi_refuse("transmit capabilities or flags that are not offered\n");
-    }
-    if ((attr->msg_order & ~(uint64_t)GFI_MSG_ORDER) || attr->comp_order != 0) {
-        return gfi_refuse("sends stay in order behind sends, and nothing else\n");
-    }
-    if (attr->inject_size > ours->tx_attr->inject_size || attr->size > ours->tx_attr->size ||
-        attr->iov_limit > GFI_IOV_LIMIT || attr->rma_iov_limit > 1) {
-        return gfi_refuse(
-            "inject_size %zu, size %zu, iov_limit %d and rma_iov_limit 1 are the most\n",
-            ours->tx_attr->inject_size, ours->tx_attr->size, GFI_IOV_LIMIT);
-    }
-    return 0;
-}
-
-static int gfi_check_rx(const struct fi_info *hints, const struct fi_info *ours)
-{
-    const struct fi_rx_attr *attr = hints->rx_attr;
-
-    if (attr == NULL) {
-        return 0;
-    }
-    if ((attr->caps & ~(ours->rx_attr->caps | GFI_DOMAIN_CAPS)) ||
-        (attr->op_flags & ~(uint64_t)GFI_RX_OP_FLAGS)) {
-        return gfi_refuse("receive capabilities or flags that are not offered\n");
-    }
-    if ((attr->msg_order & ~(uint64_t)GFI_MSG_ORDER) || attr->comp_order != 0) {
-        return gfi_refuse("sends stay in order behind sends, and nothing else\n");
-    }
-    if (attr->size > ours->rx_attr->size || attr->iov_limit > GFI_IOV_LIMIT ||
-        attr->total_buffered_recv > 0) {
-        return gfi_refuse("receive size %zu and iov_limit %d are the most\n", ours->rx_attr->size,
-                          GFI_IOV_LIMIT);
     }
     return 0;
 }
@@ -224,25 +265,21 @@ static int gfi_check_rx(const struct fi_info *hints, const struct fi_info *ours)
 static int gfi_check_hints(uint32_t version, const struct fi_info *hints,
                            const struct fi_info *ours)
 {
+    const void *field;
+    size_t i;
     int ret;
 
-    if (hints->addr_format != FI_FORMAT_UNSPEC) {
-        return gfi_refuse("addresses have a format of their own\n");
+    for (i = 0; i < sizeof(gfi_hints) / sizeof(gfi_hints[0]); i++) {
+        field = gfi_hint_field(&gfi_hints[i], hints);
+        if (field == NULL) {
+            continue;
+        }
+        ret = gfi_check_hint(&gfi_hints[i], field, gfi_hint_field(&gfi_hints[i], ours));
+        if (ret != 0) {
+            return ret;
+        }
     }
-    ret = gfi_check_caps(hints, ours->caps);
-    if (ret == 0) {
-        ret = gfi_check_fabric(hints->fabric_attr);
-    }
-    if (ret == 0) {
-        ret = gfi_check_domain(version, hints->domain_attr);
-    }
-    if (ret == 0) {
-        ret = gfi_check_ep(hints->ep_attr);
-    }
-    if (ret == 0) {
-        ret = gfi_check_tx(hints, ours);
-    }
-    return ret != 0 ? ret : gfi_check_rx(hints, ours);
+    return hints->domain_attr != NULL ? gfi_check_mr_mode(version, hints->domain_attr->mr_mode) : 0;
 }
 
 /* ---- the abilities ---- */
@@ -356,6 +393,8 @@ static int gfi_wanted_mr_mode(uint32_t version, int mode)
     return mode & (GFI_MR_BASIC | GFI_MR_SCALABLE) ? mode : mode & GFI_MR_MODES;
 }
 
+/* Automatic control progress has no cost: insertions of addresses, registrations and the rest end when
+ * they are called */
 static void gfi_apply_hints(uint32_t version, const struct fi_info *hints, struct fi_info *info)
 {
     const struct fi_domain_attr *domain = hints->domain_attr;
@@ -369,8 +408,8 @@ static void gfi_apply_hints(uint32_t version, const struct fi_info *hints, struc
             domain->threading != FI_THREAD_UNSPEC ? domain->threading : FI_THREAD_SAFE;
         info->domain_attr->av_type = domain->av_type;
         info->domain_attr->mr_mode = gfi_wanted_mr_mode(version, domain->mr_mode);
-        if (domain->control_progress == GFI_PROGRESS_CONTROL_UNIFIED) {
-            info->domain_attr->control_progress = GFI_PROGRESS_CONTROL_UNIFIED;
+        if (domain->control_progress != FI_PROGRESS_UNSPEC) {
+            info->domain_attr->control_progress = domain->control_progress;
         }
         if (domain->resource_mgmt == FI_RM_DISABLED) {
             info->domain_attr->resource_mgmt = FI_RM_DISABLED;

@@ -2,6 +2,8 @@
 #include "node.h"
 
 #include <functional>
+#include <string>
+#include <unistd.h>
 
 namespace
 {
@@ -37,35 +39,129 @@ TEST(Info, WhatIsOfferedIsGranted)
     EXPECT_EQ(0, ask([](fi_info *h) { h->mode = FI_CONTEXT | FI_CONTEXT2; }));
 }
 
-TEST(Info, WhatIsNotOfferedIsRefused)
+/* Hints as programs give them, in short */
+TEST(Info, WhatProgramsAskFor)
 {
     struct {
-        const char *what;
-        std::function<void(fi_info *)> change;
-    } refused[] = {
-        {"collectives", [](fi_info *h) { h->caps = FI_COLLECTIVE; }},
-        {"fences", [](fi_info *h) { h->caps = FI_RMA | FI_FENCE; }},
-        {"fences of all operations", [](fi_info *h) { h->tx_attr->op_flags = FI_FENCE; }},
-        {"triggered operations", [](fi_info *h) { h->caps = FI_MSG | FI_TRIGGER; }},
-        {"named receive contexts", [](fi_info *h) { h->caps = FI_MSG | FI_NAMED_RX_CTX; }},
-        {"accelerators' memory", [](fi_info *h) { h->caps = FI_MSG | FI_HMEM; }},
-        {"connected endpoints", [](fi_info *h) { h->ep_attr->type = FI_EP_MSG; }},
-        {"datagrams", [](fi_info *h) { h->ep_attr->type = FI_EP_DGRAM; }},
-        {"automatic progress",
-         [](fi_info *h) { h->domain_attr->data_progress = FI_PROGRESS_AUTO; }},
-        {"ordered RMA", [](fi_info *h) { h->tx_attr->msg_order = FI_ORDER_RAW; }},
-        {"long injects", [](fi_info *h) { h->tx_attr->inject_size = 1 << 20; }},
-        {"many pieces", [](fi_info *h) { h->tx_attr->iov_limit = 5; }},
-        {"long keys", [](fi_info *h) { h->domain_attr->mr_key_size = 16; }},
-        {"shared contexts", [](fi_info *h) { h->ep_attr->rx_ctx_cnt = FI_SHARED_CONTEXT; }},
-        {"scalable endpoints", [](fi_info *h) { h->ep_attr->tx_ctx_cnt = 2; }},
-        {"socket addresses", [](fi_info *h) { h->addr_format = FI_SOCKADDR_IN; }},
-        {"another domain", [](fi_info *h) { h->domain_attr->name = strdup("eth0"); }},
-        {"durable writes", [](fi_info *h) { h->tx_attr->op_flags = FI_COMMIT_COMPLETE; }},
+        const char *program;
+        uint64_t caps;
+        fi_progress control, data;
+        fi_threading threading;
+        uint64_t op_flags, msg_order;
+    } hints[] = {
+        {"Open MPI mtl ofi", FI_MSG | FI_TAGGED | FI_DIRECTED_RECV | FI_LOCAL_COMM | FI_REMOTE_COMM,
+         FI_PROGRESS_UNSPEC, FI_PROGRESS_MANUAL, FI_THREAD_DOMAIN, 0, FI_ORDER_SAS},
+        {"Open MPI btl ofi", FI_RMA | FI_ATOMIC, FI_PROGRESS_MANUAL, FI_PROGRESS_MANUAL,
+         FI_THREAD_DOMAIN, FI_DELIVERY_COMPLETE, 0},
+        {"MPICH ch4:ofi",
+         FI_RMA | FI_ATOMIC | FI_TAGGED | FI_MSG | FI_MULTI_RECV | FI_DIRECTED_RECV,
+         FI_PROGRESS_UNSPEC, FI_PROGRESS_MANUAL, FI_THREAD_DOMAIN,
+         FI_DELIVERY_COMPLETE | FI_COMPLETION, FI_ORDER_SAS},
+        {"Mercury", FI_MSG | FI_TAGGED | FI_RMA | FI_DIRECTED_RECV | FI_MULTI_RECV,
+         FI_PROGRESS_MANUAL, FI_PROGRESS_MANUAL, FI_THREAD_SAFE, FI_DELIVERY_COMPLETE, 0},
+        {"NCCL plug-in, host memory", FI_TAGGED | FI_MSG | FI_LOCAL_COMM | FI_REMOTE_COMM,
+         FI_PROGRESS_AUTO, FI_PROGRESS_UNSPEC, FI_THREAD_SAFE, 0, FI_ORDER_SAS},
+        {"Chapel comm=ofi", FI_MSG | FI_MULTI_RECV | FI_RMA | FI_ATOMIC, FI_PROGRESS_MANUAL,
+         FI_PROGRESS_MANUAL, FI_THREAD_SAFE, FI_DELIVERY_COMPLETE, 0},
+        {"oneCCL", FI_TAGGED | FI_DIRECTED_RECV, FI_PROGRESS_UNSPEC, FI_PROGRESS_MANUAL,
+         FI_THREAD_ENDPOINT, 0, 0},
     };
 
+    for (auto &hint : hints) {
+        fi_info *info = nullptr;
+        ASSERT_EQ(0, ask(
+                         [&](fi_info *h) {
+                             h->caps = hint.caps;
+                             h->ep_attr->type = FI_EP_RDM;
+                             h->domain_attr->control_progress = hint.control;
+                             h->domain_attr->data_progress = hint.data;
+                             h->domain_attr->threading = hint.threading;
+                             h->tx_attr->op_flags = hint.op_flags;
+                             h->tx_attr->msg_order = hint.msg_order;
+                         },
+                         &info))
+            << hint.program;
+        EXPECT_EQ(hint.control == FI_PROGRESS_AUTO,
+                  info->domain_attr->control_progress == FI_PROGRESS_AUTO);
+        fi_freeinfo(info);
+    }
+}
+
+/* Hints that are refused, with the field that the log names */
+struct Refused {
+    const char *what, *field;
+    std::function<void(fi_info *)> change;
+};
+
+const Refused refused[] = {
+    {"collectives", "caps", [](fi_info *h) { h->caps = FI_COLLECTIVE; }},
+    {"fences", "caps", [](fi_info *h) { h->caps = FI_RMA | FI_FENCE; }},
+    {"fences of all operations", "tx_attr->op_flags",
+     [](fi_info *h) { h->tx_attr->op_flags = FI_FENCE; }},
+    {"triggered operations", "caps", [](fi_info *h) { h->caps = FI_MSG | FI_TRIGGER; }},
+    {"named receive contexts", "caps", [](fi_info *h) { h->caps = FI_MSG | FI_NAMED_RX_CTX; }},
+    {"accelerators' memory", "caps", [](fi_info *h) { h->caps = FI_MSG | FI_HMEM; }},
+    {"connected endpoints", "ep_attr->type", [](fi_info *h) { h->ep_attr->type = FI_EP_MSG; }},
+    {"datagrams", "ep_attr->type", [](fi_info *h) { h->ep_attr->type = FI_EP_DGRAM; }},
+    {"another protocol", "ep_attr->protocol",
+     [](fi_info *h) { h->ep_attr->protocol = FI_PROTO_UDP; }},
+    {"automatic progress", "domain_attr->data_progress",
+     [](fi_info *h) { h->domain_attr->data_progress = FI_PROGRESS_AUTO; }},
+    {"ordered RMA", "tx_attr->msg_order", [](fi_info *h) { h->tx_attr->msg_order = FI_ORDER_RAW; }},
+    {"ordered long writes", "ep_attr->max_order_waw_size",
+     [](fi_info *h) { h->ep_attr->max_order_waw_size = 8; }},
+    {"ordered RMA of receivers", "rx_attr->msg_order",
+     [](fi_info *h) { h->rx_attr->msg_order = FI_ORDER_WAW; }},
+    {"long injects", "tx_attr->inject_size", [](fi_info *h) { h->tx_attr->inject_size = 1 << 20; }},
+    {"many pieces", "tx_attr->iov_limit", [](fi_info *h) { h->tx_attr->iov_limit = 5; }},
+    {"many remote pieces", "tx_attr->rma_iov_limit",
+     [](fi_info *h) { h->tx_attr->rma_iov_limit = 2; }},
+    {"many received pieces", "rx_attr->iov_limit", [](fi_info *h) { h->rx_attr->iov_limit = 5; }},
+    {"long keys", "domain_attr->mr_key_size", [](fi_info *h) { h->domain_attr->mr_key_size = 16; }},
+    {"registered pieces", "domain_attr->mr_iov_limit",
+     [](fi_info *h) { h->domain_attr->mr_iov_limit = 2; }},
+    {"old and new bits", "domain_attr->mr_mode",
+     [](fi_info *h) { h->domain_attr->mr_mode = MR_BASIC | FI_MR_LOCAL; }},
+    {"shared contexts", "ep_attr->rx_ctx_cnt",
+     [](fi_info *h) { h->ep_attr->rx_ctx_cnt = FI_SHARED_CONTEXT; }},
+    {"scalable endpoints", "ep_attr->tx_ctx_cnt", [](fi_info *h) { h->ep_attr->tx_ctx_cnt = 2; }},
+    {"socket addresses", "addr_format", [](fi_info *h) { h->addr_format = FI_SOCKADDR_IN; }},
+    {"another domain", "domain_attr->name",
+     [](fi_info *h) { h->domain_attr->name = strdup("eth0"); }},
+    {"durable writes", "tx_attr->op_flags",
+     [](fi_info *h) { h->tx_attr->op_flags = FI_COMMIT_COMPLETE; }},
+};
+
+TEST(Info, WhatIsNotOfferedIsRefused)
+{
     for (auto &hint : refused) {
         EXPECT_EQ(-FI_ENODATA, ask(hint.change)) << hint.what;
+    }
+}
+
+/* libfabric reads FI_LOG_LEVEL once, so another process runs the test above and logs */
+TEST(Info, TheLogNamesTheRefusedHint)
+{
+    char self[4096] = "", text[4096];
+    std::vector<std::string> lines;
+
+    ASSERT_GT(readlink("/proc/self/exe", self, sizeof(self) - 1), 0);
+    FILE *out = popen((std::string("env -u GLEX_FABRIC FI_LOG_LEVEL=info FI_LOG_PROV=glex ") +
+                       self + " --gtest_filter=Info.WhatIsNotOfferedIsRefused 2>&1")
+                          .c_str(),
+                      "r");
+    ASSERT_NE(nullptr, out);
+    while (fgets(text, sizeof(text), out) != nullptr) {
+        /* the name of another provider before this one: the other provider asks for itself */
+        if (strstr(text, "::glex:") != nullptr && strstr(text, "hint ") != nullptr) {
+            lines.emplace_back(strstr(text, "hint "));
+        }
+    }
+    pclose(out);
+    ASSERT_EQ(std::size(refused), lines.size());
+    for (size_t i = 0; i < lines.size(); i++) {
+        std::string begin = std::string("hint ") + refused[i].field;
+        EXPECT_EQ(begin, lines[i].substr(0, begin.size())) << refused[i].what;
     }
 }
 
