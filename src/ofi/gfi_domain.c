@@ -22,6 +22,7 @@ static int gfi_domain_close(struct fid *fid)
     if (domain->refs > 0) {
         return -FI_EBUSY;
     }
+    gfi_thread_stop(domain);
     gfi_peers_say_bye(domain);
     gfi_domain_goodbye(domain);
     gfi_ops_cleanup(domain);
@@ -121,12 +122,13 @@ static void gfi_domain_init_sizes(struct gfi_domain *domain)
                                   (attr->cap.am.max_bcopy - sizeof(struct gfi_atomic_request)) / 2);
 }
 
-/* With FI_THREAD_DOMAIN the program calls from one thread at a time. Since libfabric 2 this promise
+/* The thread of FI_PROGRESS_AUTO always needs the lock.
+ * With FI_THREAD_DOMAIN the program calls from one thread at a time. Since libfabric 2 this promise
  * excludes the control interface, such as the insertion of addresses, unless the program also
  * promises FI_PROGRESS_CONTROL_UNIFIED. */
 static bool gfi_domain_needs_lock(const struct fi_domain_attr *attr, uint32_t version)
 {
-    return attr->threading != FI_THREAD_DOMAIN ||
+    return attr->threading != FI_THREAD_DOMAIN || attr->data_progress == FI_PROGRESS_AUTO ||
            (FI_VERSION_GE(version, FI_VERSION(2, 0)) &&
             attr->control_progress != GFI_PROGRESS_CONTROL_UNIFIED);
 }
@@ -177,10 +179,20 @@ int gfi_domain_open(struct fid_fabric *fid, struct fi_info *info, struct fid_dom
     if (ret != 0) {
         goto err_uct;
     }
+    if (info->domain_attr->data_progress == FI_PROGRESS_AUTO) {
+        ret = gfi_thread_start(domain);
+        if (ret != 0) {
+            goto err_rouse;
+        }
+    }
     gfi_ref_get(&domain->fabric->refs);
     *domain_p = &domain->fid;
     return 0;
 
+err_rouse:
+    if (domain->rouse_fd >= 0) {
+        close(domain->rouse_fd);
+    }
 err_uct:
     gfi_uct_close(&domain->uct);
 err_free:

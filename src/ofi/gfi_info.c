@@ -141,7 +141,7 @@ static const struct gfi_hint gfi_hints[] = {
     GFI_HINT_FABRIC(prov_version, MOST, "version of the provider"),
     GFI_HINT_DOMAIN(name, NAME, 0, "name of the domain"),
     GFI_HINT_DOMAIN(control_progress, MOST, GFI_PROGRESS_CONTROL_UNIFIED, "model of progress"),
-    GFI_HINT_DOMAIN(data_progress, VALUE, 0, "data moves while the program calls"),
+    GFI_HINT_DOMAIN(data_progress, MOST, GFI_PROGRESS_CONTROL_UNIFIED, "model of progress"),
     GFI_HINT_DOMAIN(caps, BITS, 0, "capabilities of a domain"),
     GFI_HINT_DOMAIN(cq_data_size, MOST, 0, "bytes of CQ data"),
     GFI_HINT_DOMAIN(mr_key_size, MOST, 0, "bytes of a key"),
@@ -410,6 +410,9 @@ static void gfi_apply_hints(uint32_t version, const struct fi_info *hints, struc
         info->domain_attr->mr_mode = gfi_wanted_mr_mode(version, domain->mr_mode);
         if (domain->control_progress != FI_PROGRESS_UNSPEC) {
             info->domain_attr->control_progress = domain->control_progress;
+        }
+        if (domain->data_progress == FI_PROGRESS_AUTO) {
+            info->domain_attr->data_progress = FI_PROGRESS_AUTO;
         }
         if (domain->resource_mgmt == FI_RM_DISABLED) {
             info->domain_attr->resource_mgmt = FI_RM_DISABLED;

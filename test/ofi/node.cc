@@ -20,6 +20,7 @@ Node::Node(const Wish &wish)
     hints->ep_attr->type = FI_EP_RDM;
     hints->domain_attr->mr_mode = wish.mr_mode;
     hints->domain_attr->threading = wish.threading;
+    hints->domain_attr->data_progress = wish.data_progress;
     hints->tx_attr->op_flags = wish.tx_op_flags;
     hints->fabric_attr->prov_name = strdup("glex");
     int ret = fi_getinfo(FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION), nullptr, nullptr, 0, hints,

@@ -30,6 +30,7 @@ struct Wish {
     uint64_t tx_op_flags = 0;
     int mr_mode = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
     fi_threading threading = FI_THREAD_DOMAIN;
+    fi_progress data_progress = FI_PROGRESS_UNSPEC;
     fi_wait_obj wait_obj = FI_WAIT_NONE;
     fi_av_type av_type = FI_AV_UNSPEC;
     size_t cq_size = 0;

@@ -57,8 +57,12 @@ TEST(Info, WhatProgramsAskFor)
          FI_RMA | FI_ATOMIC | FI_TAGGED | FI_MSG | FI_MULTI_RECV | FI_DIRECTED_RECV,
          FI_PROGRESS_UNSPEC, FI_PROGRESS_MANUAL, FI_THREAD_DOMAIN,
          FI_DELIVERY_COMPLETE | FI_COMPLETION, FI_ORDER_SAS},
+        {"Sandia OpenSHMEM", FI_RMA | FI_ATOMIC | FI_RMA_EVENT, FI_PROGRESS_UNSPEC,
+         FI_PROGRESS_AUTO, FI_THREAD_DOMAIN, FI_DELIVERY_COMPLETE, 0},
         {"Mercury", FI_MSG | FI_TAGGED | FI_RMA | FI_DIRECTED_RECV | FI_MULTI_RECV,
          FI_PROGRESS_MANUAL, FI_PROGRESS_MANUAL, FI_THREAD_SAFE, FI_DELIVERY_COMPLETE, 0},
+        {"GASNet-EX", FI_MSG | FI_RMA | FI_MULTI_RECV, FI_PROGRESS_AUTO, FI_PROGRESS_AUTO,
+         FI_THREAD_SAFE, 0, 0},
         {"NCCL plug-in, host memory", FI_TAGGED | FI_MSG | FI_LOCAL_COMM | FI_REMOTE_COMM,
          FI_PROGRESS_AUTO, FI_PROGRESS_UNSPEC, FI_THREAD_SAFE, 0, FI_ORDER_SAS},
         {"Chapel comm=ofi", FI_MSG | FI_MULTI_RECV | FI_RMA | FI_ATOMIC, FI_PROGRESS_MANUAL,
@@ -81,6 +85,8 @@ TEST(Info, WhatProgramsAskFor)
                          },
                          &info))
             << hint.program;
+        EXPECT_EQ(hint.data == FI_PROGRESS_AUTO,
+                  info->domain_attr->data_progress == FI_PROGRESS_AUTO);
         EXPECT_EQ(hint.control == FI_PROGRESS_AUTO,
                   info->domain_attr->control_progress == FI_PROGRESS_AUTO);
         fi_freeinfo(info);
@@ -105,8 +111,8 @@ const Refused refused[] = {
     {"datagrams", "ep_attr->type", [](fi_info *h) { h->ep_attr->type = FI_EP_DGRAM; }},
     {"another protocol", "ep_attr->protocol",
      [](fi_info *h) { h->ep_attr->protocol = FI_PROTO_UDP; }},
-    {"automatic progress", "domain_attr->data_progress",
-     [](fi_info *h) { h->domain_attr->data_progress = FI_PROGRESS_AUTO; }},
+    {"unknown progress", "domain_attr->data_progress",
+     [](fi_info *h) { h->domain_attr->data_progress = fi_progress(4); }},
     {"ordered RMA", "tx_attr->msg_order", [](fi_info *h) { h->tx_attr->msg_order = FI_ORDER_RAW; }},
     {"ordered long writes", "ep_attr->max_order_waw_size",
      [](fi_info *h) { h->ep_attr->max_order_waw_size = 8; }},

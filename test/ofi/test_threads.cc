@@ -3,12 +3,49 @@
 
 #include <atomic>
 #include <poll.h>
+#include <rdma/fi_atomic.h>
 #include <thread>
 
 namespace
 {
 
 const int kThreads = 4, kMessages = 2000;
+
+/* FI_PROGRESS_AUTO: `b` calls nothing, and its thread fetches a message and executes atomic operations */
+TEST(Threads, AutomaticProgress)
+{
+    Wish automatic;
+    automatic.data_progress = FI_PROGRESS_AUTO;
+    Node a, b(automatic);
+    EXPECT_EQ(FI_PROGRESS_MANUAL, a.info->domain_attr->data_progress);
+    EXPECT_EQ(FI_PROGRESS_AUTO, b.info->domain_attr->data_progress);
+    fi_addr_t b_of_a = a.know(b);
+    std::vector<char> data = pattern(300000, 3), got(data.size());
+    fid_mr *mr = nullptr;
+    uint64_t one = 1, old = 0;
+
+    b.know(a);
+    ASSERT_EQ(0, fi_trecv(b.ep, got.data(), got.size(), nullptr, FI_ADDR_UNSPEC, 1, 0, nullptr));
+    ASSERT_EQ(0, retry({&a}, [&] {
+                  return fi_tsend(a.ep, data.data(), data.size(), nullptr, b_of_a, 1, nullptr);
+              }));
+    EXPECT_EQ(0, next_done(a, {&a}).err);
+    EXPECT_EQ(0, next_done(b, {&b}).err);
+    EXPECT_EQ(data, got);
+    ASSERT_EQ(0, fi_mr_reg(b.domain, got.data(), 8, FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 0, 0, &mr,
+                           nullptr));
+    memset(got.data(), 0, 8);
+    for (uint64_t i = 0; i < 100; i++) {
+        ASSERT_EQ(0, retry({&a}, [&] {
+                      return fi_fetch_atomic(a.ep, &one, 1, nullptr, &old, nullptr, b_of_a,
+                                             (uint64_t)got.data(), fi_mr_key(mr), FI_UINT64, FI_SUM,
+                                             nullptr);
+                  }));
+        ASSERT_EQ(0, next_done(a, {&a}).err);
+        ASSERT_EQ(i, old);
+    }
+    EXPECT_EQ(0, fi_close(&mr->fid));
+}
 
 /* Each thread sends to itself on the other side, with a tag of its own, and reads completions that
  * may belong to any other thread */

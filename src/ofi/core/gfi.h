@@ -115,6 +115,11 @@ struct gfi_domain {
     struct gfi_list draining;    /* peers that have failed, whose messages may still arrive */
     unsigned drain_rounds;       /* progress calls with arrivals, since a peer failed last */
 
+    bool has_thread; /* FI_PROGRESS_AUTO: a thread makes progress while the program does not call */
+    bool stop_thread;
+    pthread_t thread;
+    int thread_wait_fd, thread_signal_fd;
+
     int rouse_fd; /* eventfd in all wait sets, or -1 */
     bool roused;  /* it is signaled */
 
@@ -308,7 +313,7 @@ static inline bool gfi_ref_is_held(const unsigned *refs)
     return __atomic_load_n(refs, __ATOMIC_RELAXED) > 0;
 }
 
-/* ---- progress (proto/gfi_progress.c) ---- */
+/* ---- progress (proto/gfi_progress.c, proto/gfi_thread.c) ---- */
 
 void gfi_progress_init(struct gfi_domain *domain);
 
@@ -329,6 +334,16 @@ static inline void gfi_progress(struct gfi_domain *domain)
  * threads wake up: the NIC's notifications are consumed, and the caller may leave work undone.
  */
 bool gfi_may_sleep(struct gfi_domain *domain);
+
+/**
+ * Starts the thread of FI_PROGRESS_AUTO. The domain must have its lock.
+ *
+ * @return 0, or a negative FI_ error with a line in the log.
+ */
+int gfi_thread_start(struct gfi_domain *domain);
+
+/** Stops the thread, if the domain has one. The caller does not hold the lock. */
+void gfi_thread_stop(struct gfi_domain *domain);
 
 /* ---- domains and fabrics ---- */
 
@@ -352,6 +367,9 @@ int gfi_wait_open(struct gfi_domain *domain, int *wait_fd, int *signal_fd);
 void gfi_wait_close(int wait_fd, int signal_fd);
 void gfi_wait_signal(int signal_fd);
 void gfi_wait_clear(int signal_fd);
+
+/** Locked: gfi_progress() has more to do. The thread of FI_PROGRESS_AUTO wakes. */
+void gfi_set_due(struct gfi_domain *domain);
 
 /** Sleep on a descriptor. `until`: in gfi_now_ms(), or negative for ever. @return false: too late */
 bool gfi_wait_sleep(int wait_fd, int64_t until);

@@ -71,6 +71,14 @@ void gfi_wait_clear(int signal_fd)
     }
 }
 
+void gfi_set_due(struct gfi_domain *domain)
+{
+    if (gfi_unlikely(domain->has_thread) && !domain->due) {
+        gfi_wait_signal(domain->thread_signal_fd);
+    }
+    domain->due = true;
+}
+
 bool gfi_wait_sleep(int wait_fd, int64_t until)
 {
     struct pollfd pollfd = {.fd = wait_fd, .events = POLLIN};

@@ -175,7 +175,7 @@ void gfi_op_set_due(struct gfi_op *op)
         op->is_due = true;
         gfi_list_add(&domain->due_ops, &op->due);
     }
-    domain->due = true;
+    gfi_set_due(domain);
 }
 
 void gfi_op_begin(struct gfi_op *op)

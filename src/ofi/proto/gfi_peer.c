@@ -179,7 +179,7 @@ void gfi_peer_set_due(struct gfi_peer *peer)
         peer->is_due = true;
         gfi_list_add(&peer->domain->due_peers, &peer->due);
     }
-    peer->domain->due = true;
+    gfi_set_due(peer->domain);
 }
 
 struct gfi_packed {
@@ -341,7 +341,7 @@ void gfi_peer_fail(struct gfi_peer *peer, int error)
         gfi_list_add(&peer->domain->draining, &peer->draining);
         peer->is_draining = true;
         peer->domain->drain_rounds = 0;
-        peer->domain->due = true;
+        gfi_set_due(peer->domain);
     }
 }
 
