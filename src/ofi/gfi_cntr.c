@@ -122,8 +122,7 @@ static int gfi_cntr_wait(struct fid_cntr *fid, uint64_t threshold, int timeout)
         if (over) {
             return ret;
         }
-        if (may_sleep ? !gfi_wait_sleep(cntr->wait_fd, until) :
-                        until >= 0 && (int64_t)gfi_now_ms() >= until) {
+        if (may_sleep ? !gfi_wait_sleep(cntr->wait_fd, until) : !gfi_wait_yield(until)) {
             return -FI_ETIMEDOUT;
         }
     }
@@ -181,8 +180,7 @@ int gfi_cntr_open(struct fid_domain *fid, struct fi_cntr_attr *attr, struct fid_
     if (attr->events != FI_CNTR_EVENTS_COMP || attr->flags != 0) {
         return -FI_EINVAL;
     }
-    if (attr->wait_obj != FI_WAIT_NONE && attr->wait_obj != FI_WAIT_UNSPEC &&
-        attr->wait_obj != FI_WAIT_FD) {
+    if (!gfi_wait_is_offered(attr->wait_obj)) {
         return -FI_ENOSYS;
     }
     cntr = calloc(1, sizeof(*cntr));
@@ -191,7 +189,7 @@ int gfi_cntr_open(struct fid_domain *fid, struct fi_cntr_attr *attr, struct fid_
     }
     cntr->wait_fd = cntr->signal_fd = -1;
     cntr->wait_obj = attr->wait_obj;
-    if (cntr->wait_obj != FI_WAIT_NONE) {
+    if (gfi_wait_needs_fd(cntr->wait_obj)) {
         ret = gfi_wait_open(domain, &cntr->wait_fd, &cntr->signal_fd);
         if (ret != 0) {
             free(cntr);

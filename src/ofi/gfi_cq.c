@@ -169,7 +169,7 @@ static ssize_t gfi_cq_sreadfrom(struct fid_cq *fid, void *buf, size_t count, fi_
     ssize_t ret;
 
     (void)cond; /* a hint: at least so many entries; fewer may be returned */
-    if (cq->wait_fd < 0) {
+    if (cq->wait_obj == FI_WAIT_NONE) {
         return -FI_EINVAL;
     }
     for (;;) {
@@ -180,7 +180,11 @@ static ssize_t gfi_cq_sreadfrom(struct fid_cq *fid, void *buf, size_t count, fi_
         if (__atomic_exchange_n(&cq->signaled, false, __ATOMIC_ACQ_REL)) {
             return -FI_EAGAIN; /* fi_cq_signal() */
         }
-        if (gfi_cq_trywait(cq) == 0) {
+        if (cq->wait_obj == FI_WAIT_YIELD) {
+            if (!gfi_wait_yield(until)) {
+                return -FI_EAGAIN;
+            }
+        } else if (gfi_cq_trywait(cq) == 0) {
             if (!gfi_wait_sleep(cq->wait_fd, until)) {
                 return -FI_EAGAIN;
             }
@@ -200,11 +204,13 @@ static int gfi_cq_signal(struct fid_cq *fid)
 {
     struct gfi_cq *cq = gfi_cq_of(fid);
 
-    if (cq->wait_fd < 0) {
+    if (cq->wait_obj == FI_WAIT_NONE) {
         return -FI_EINVAL;
     }
     __atomic_store_n(&cq->signaled, true, __ATOMIC_RELEASE);
-    gfi_wait_signal(cq->signal_fd);
+    if (cq->signal_fd >= 0) {
+        gfi_wait_signal(cq->signal_fd);
+    }
     return 0;
 }
 
@@ -274,15 +280,7 @@ static int gfi_cq_check(const struct fi_cq_attr *attr)
     if (attr->format > FI_CQ_FORMAT_TAGGED || (attr->flags & ~(uint64_t)FI_AFFINITY) != 0) {
         return -FI_EINVAL;
     }
-    switch (attr->wait_obj) {
-    case FI_WAIT_NONE:
-    case FI_WAIT_UNSPEC:
-    case FI_WAIT_FD:
-        return 0;
-    default:
-        GFI_INFO(FI_LOG_CQ, "of wait objects FI_WAIT_FD and FI_WAIT_UNSPEC are offered\n");
-        return -FI_ENOSYS;
-    }
+    return gfi_wait_is_offered(attr->wait_obj) ? 0 : -FI_ENOSYS;
 }
 
 static struct gfi_cq *gfi_cq_new(struct gfi_domain *domain, const struct fi_cq_attr *attr,
@@ -330,7 +328,7 @@ int gfi_cq_open(struct fid_domain *fid, struct fi_cq_attr *attr, struct fid_cq *
     if (cq == NULL) {
         return -FI_ENOMEM;
     }
-    if (cq->wait_obj != FI_WAIT_NONE) {
+    if (gfi_wait_needs_fd(cq->wait_obj)) {
         ret = gfi_wait_open(domain, &cq->wait_fd, &cq->signal_fd);
         if (ret != 0) {
             free(cq->ring);

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <poll.h>
 #include <thread>
+#include <unistd.h>
 
 namespace
 {
@@ -91,6 +92,58 @@ TEST_F(Wait, KindsOfWaitObjects)
         EXPECT_EQ(0, fi_close(&cntr->fid));
         EXPECT_EQ(0, fi_close(&eq->fid));
     }
+}
+
+/* FI_WAIT_YIELD has no descriptor: readers call, and let other threads run */
+TEST_F(Wait, YieldingReaders)
+{
+    open_wait(FI_WAIT_YIELD);
+    fi_cq_tagged_entry entry;
+    fi_cntr_attr attr{};
+    fid_cntr *cntr = nullptr;
+    char buf[8];
+    int fd;
+
+    EXPECT_EQ(-FI_EAGAIN, fi_cq_sread(b->cq, &entry, 1, nullptr, 1));
+    ASSERT_EQ(0, fi_trecv(b->ep, buf, 8, nullptr, FI_ADDR_UNSPEC, 1, 0, buf));
+    std::thread sender([&] {
+        usleep(10000);
+        while (fi_tinject(a->ep, "message", 8, b_of_a, 1) == -FI_EAGAIN) {
+        }
+    });
+    EXPECT_EQ(1, fi_cq_sread(b->cq, &entry, 1, nullptr, kPatience));
+    EXPECT_EQ(buf, entry.op_context);
+    sender.join();
+    EXPECT_EQ(0, fi_cq_signal(b->cq));
+    EXPECT_EQ(-FI_EAGAIN, fi_cq_sread(b->cq, &entry, 1, nullptr, -1));
+    EXPECT_EQ(-FI_ENODATA, fi_control(&b->cq->fid, FI_GETWAIT, &fd));
+    attr.wait_obj = FI_WAIT_YIELD;
+    ASSERT_EQ(0, fi_cntr_open(b->domain, &attr, &cntr, nullptr));
+    EXPECT_EQ(-FI_ETIMEDOUT, fi_cntr_wait(cntr, 1, 1));
+    EXPECT_EQ(0, fi_cntr_add(cntr, 1));
+    EXPECT_EQ(0, fi_cntr_wait(cntr, 1, -1));
+    EXPECT_EQ(0, fi_close(&cntr->fid));
+}
+
+/* FI_WAIT_POLLFD: an array of descriptors, here of one */
+TEST_F(Wait, DescriptorsForPoll)
+{
+    open_wait(FI_WAIT_POLLFD);
+    char buf[8];
+    pollfd pollfd{};
+    fi_wait_pollfd set{};
+
+    EXPECT_EQ(-FI_ETOOSMALL, fi_control(&b->cq->fid, FI_GETWAIT, &set));
+    ASSERT_EQ(1u, set.nfds);
+    set.fd = &pollfd;
+    ASSERT_EQ(0, fi_control(&b->cq->fid, FI_GETWAIT, &set));
+    EXPECT_EQ(POLLIN, pollfd.events);
+    ASSERT_EQ(0, fi_trecv(b->ep, buf, 8, nullptr, FI_ADDR_UNSPEC, 1, 0, nullptr));
+    trywait_until_quiet(&b->cq->fid);
+    EXPECT_EQ(0, poll(&pollfd, 1, 0));
+    ASSERT_EQ(0, fi_tinject(a->ep, "message", 8, b_of_a, 1));
+    EXPECT_EQ(1, poll(&pollfd, 1, kPatience));
+    EXPECT_EQ(0, next(*b).err);
 }
 
 /* Something arrives at any moment around the look and the sleep: the descriptor tells of it */

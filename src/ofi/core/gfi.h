@@ -374,6 +374,18 @@ void gfi_set_due(struct gfi_domain *domain);
 /** Sleep on a descriptor. `until`: in gfi_now_ms(), or negative for ever. @return false: too late */
 bool gfi_wait_sleep(int wait_fd, int64_t until);
 
+/** Let other threads run, where nothing can be slept on. @return false: too late */
+bool gfi_wait_yield(int64_t until);
+
+/** Whether a queue or a counter may have this wait object. FI_WAIT_NONE and FI_WAIT_YIELD need no
+ * descriptors. */
+bool gfi_wait_is_offered(enum fi_wait_obj wait_obj);
+
+static inline bool gfi_wait_needs_fd(enum fi_wait_obj wait_obj)
+{
+    return wait_obj != FI_WAIT_NONE && wait_obj != FI_WAIT_YIELD;
+}
+
 /** fi_control() of any object with a wait object. */
 int gfi_wait_control(int command, void *arg, int wait_fd, enum fi_wait_obj wait_obj);
 

@@ -2,6 +2,7 @@
 #include "gfi.h"
 
 #include <poll.h>
+#include <sched.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <time.h>
@@ -91,10 +92,50 @@ bool gfi_wait_sleep(int wait_fd, int64_t until)
     return true;
 }
 
+bool gfi_wait_yield(int64_t until)
+{
+    if (until >= 0 && (int64_t)gfi_now_ms() >= until) {
+        return false;
+    }
+    sched_yield();
+    return true;
+}
+
+bool gfi_wait_is_offered(enum fi_wait_obj wait_obj)
+{
+    switch (wait_obj) {
+    case FI_WAIT_NONE:
+    case FI_WAIT_UNSPEC:
+    case FI_WAIT_FD:
+    case FI_WAIT_YIELD:
+    case FI_WAIT_POLLFD:
+        return true;
+    default:
+        GFI_INFO(FI_LOG_CQ, "wait sets and mutexes are not offered as wait objects\n");
+        return false;
+    }
+}
+
+/* One descriptor, which never changes. The program's array may be too short for it. */
+static int gfi_wait_get_pollfd(struct fi_wait_pollfd *set, int wait_fd)
+{
+    int ret = set->nfds < 1 ? -FI_ETOOSMALL : 0;
+
+    set->change_index = 1;
+    set->nfds = 1;
+    if (ret == 0) {
+        set->fd[0] = (struct pollfd){.fd = wait_fd, .events = POLLIN};
+    }
+    return ret;
+}
+
 int gfi_wait_control(int command, void *arg, int wait_fd, enum fi_wait_obj wait_obj)
 {
     switch (command) {
     case FI_GETWAIT:
+        if (wait_obj == FI_WAIT_POLLFD) {
+            return gfi_wait_get_pollfd(arg, wait_fd);
+        }
         if (wait_obj != FI_WAIT_FD) {
             return -FI_ENODATA;
         }
