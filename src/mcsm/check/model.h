@@ -99,7 +99,7 @@ struct check_report {
 /** Read one dump. -ENOMEM, or another error with a message "FILE:LINE: ..." on stderr. */
 int check_read(struct check_model *model, const char *path);
 
-/** After all dumps: number the switches, connect them. -ENOMEM, or -EINVAL with a message on stderr. */
+/** After all dumps: number the switches, connect them. -ENOMEM, or -EINVAL with a message. */
 int check_connect(struct check_model *model);
 void check_free(struct check_model *model);
 
