@@ -287,7 +287,7 @@ struct StoreTest : testing::Test {
         struct host *host = store_host(&store, node.c_str());
         struct series *series =
             counter ? store_counter(host, name.c_str()) : store_series(host, name.c_str());
-        struct udmon_metric metric = {name.c_str(), time_ns, value, counter, 0};
+        struct udmon_metric metric = {name.c_str(), time_ns, value, counter, 0, nullptr};
 
         host->connected = 1;
         store_sample(series, &metric, late, arrived_ns);

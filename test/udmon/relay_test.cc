@@ -32,7 +32,7 @@ struct udmon_relayed sample(const char *node, const char *name)
     struct udmon_relayed relayed = {};
 
     strcpy(relayed.node, node);
-    relayed.metric = {name, 1234567890123456789u, -1.5, 1, 0};
+    relayed.metric = {name, 1234567890123456789u, -1.5, 1, 0, nullptr};
     relayed.late = 1;
     return relayed;
 }
@@ -74,7 +74,7 @@ TEST(Relayed, StateComesAsItWas)
 // A relay's record is no agent's, nor the other way round: who said to be an agent speaks for itself.
 TEST(Relayed, OtherRecordsAreRefused)
 {
-    struct udmon_metric metric = {"a", 1, 2, 0, 0}, decoded;
+    struct udmon_metric metric = {"a", 1, 2, 0, 0, nullptr}, decoded;
     char name[UDMON_METRIC_NAME_MAX + 1];
     uint8_t agent[UDMON_METRIC_RECORD_MAX];
     std::string good = encode(sample("n", "a"));

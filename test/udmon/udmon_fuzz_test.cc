@@ -170,7 +170,7 @@ TEST_F(FuzzTest, DatagramsOfAConnection)
 TEST_F(FuzzTest, Samples)
 {
     uint8_t record[UDMON_METRIC_RECORD_MAX];
-    struct udmon_metric metric = {"name{a=\"b\",c=\"d\"}", 1, 2, 1, 0}, decoded;
+    struct udmon_metric metric = {"name{a=\"b\",c=\"d\"}", 1, 2, 1, 0, nullptr}, decoded;
     char name[UDMON_METRIC_NAME_MAX + 1];
     int length = udmon_metric_encode(&metric, record);
 
@@ -191,7 +191,7 @@ TEST_F(FuzzTest, RelayedSamples)
     struct udmon_relayed relayed = {}, decoded;
 
     strcpy(relayed.node, "node1");
-    relayed.metric = {"name{a=\"b\",c=\"d\"}", 1, 2, 1, 0};
+    relayed.metric = {"name{a=\"b\",c=\"d\"}", 1, 2, 1, 0, nullptr};
     int length = udmon_relayed_encode(&relayed, record);
     ASSERT_GT(length, 0);
     for (int i = 0; i < inputs(1000000); ++i) {

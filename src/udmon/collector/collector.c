@@ -243,6 +243,16 @@ static void collector_sample(struct collector *collector, const struct udmon_pee
     }
 }
 
+/* A node describes a family. */
+static void collector_family(struct collector *collector, struct host *host,
+                             const struct udmon_family *family)
+{
+    descriptions_put(&collector->store.descriptions, host, family, collector->loop.now_ns);
+    if (collector->upper != NULL) {
+        relay_family(&collector->relay, host, family);
+    }
+}
+
 /* A sample of a node, valid or invalid, has arrived. */
 static void collector_arrived(struct collector *collector, struct host *host)
 {
@@ -297,6 +307,27 @@ static struct host *collector_node_of(struct collector *collector, const struct 
     return host;
 }
 
+static void collector_relayed_family(struct collector *collector, const struct udmon_peer *peer,
+                                     struct host *relay, const struct udmon_message *message)
+{
+    struct udmon_family_text family;
+    char node[UDMON_NAME_MAX + 1];
+    struct host *host;
+
+    if (udmon_family_decode(message->data, message->length, &family, node) < 0) {
+        collector_arrived(collector, relay);
+        ++relay->malformed;
+        return;
+    }
+    host = collector_node_of(collector, peer, relay, node);
+    if (host != NULL) {
+        collector_arrived(collector, host);
+        if (collector_may_send(collector, host, relay, message->length)) {
+            collector_family(collector, host, &family.family);
+        }
+    }
+}
+
 /* The relay is a node, too. Its losses are the losses between relay and collector, of all nodes. */
 static void collector_relayed(struct collector *collector, const struct udmon_peer *peer,
                               struct host *relay, const struct udmon_message *message)
@@ -306,6 +337,10 @@ static void collector_relayed(struct collector *collector, const struct udmon_pe
     struct host *host;
 
     relay->lost -= (message->late && (relay->lost > 0));
+    if (udmon_record_is_family(message->data, message->length)) {
+        collector_relayed_family(collector, peer, relay, message);
+        return;
+    }
     if (udmon_relayed_decode(message->data, message->length, &relayed, name) < 0) {
         collector_arrived(collector, relay);
         ++relay->malformed;
@@ -336,6 +371,7 @@ static void collector_message(void *arg, const struct udmon_peer *peer,
     struct collector *collector = arg;
     struct host *host = store_host(&collector->store, peer->name);
     char name[UDMON_METRIC_NAME_MAX + 1];
+    struct udmon_family_text family;
     struct udmon_metric metric;
 
     if (host == NULL) {
@@ -348,6 +384,14 @@ static void collector_message(void *arg, const struct udmon_peer *peer,
     collector_arrived(collector, host);
     host->lost -= (message->late && (host->lost > 0));
     if (!collector_may_send(collector, host, NULL, message->length)) {
+        return;
+    }
+    if (udmon_record_is_family(message->data, message->length)) {
+        if (udmon_family_decode(message->data, message->length, &family, NULL) < 0) {
+            ++host->malformed;
+        } else {
+            collector_family(collector, host, &family.family);
+        }
         return;
     }
     if (udmon_metric_decode(message->data, message->length, &metric, name) < 0) {

@@ -160,28 +160,70 @@ static void write_value(FILE *out, double value)
     }
 }
 
+/* The unit of a family without a description of its unit. */
+static const char *family_unit(const char *name, size_t length)
+{
+    return ends_with(name, length, "_seconds") ? "seconds" :
+           ends_with(name, length, "_bytes")   ? "bytes" :
+           ends_with(name, length, "_ratio")   ? "ratio" :
+           ends_with(name, length, "_celsius") ? "celsius" :
+                                                 "";
+}
+
 /*
- * Writes the header of a family. In OpenMetrics the family of a counter has no suffix _total, and
- * no other type may have this suffix.
+ * In OpenMetrics, a counter without the suffix _total and another type with this suffix are of
+ * unknown type.
  */
+static const char *family_type(int format, const char *name, size_t length, int counter, int type)
+{
+    if (counter) {
+        return "counter";
+    }
+    if ((type == UDMON_TYPE_UNKNOWN) ||
+        ((format == METRICS_OPENMETRICS) &&
+         ((type == UDMON_TYPE_COUNTER) || ends_with(name, length, "_total")))) {
+        return (format == METRICS_OPENMETRICS) ? "unknown" : "untyped";
+    }
+    return (type == UDMON_TYPE_COUNTER) ? "counter" : "gauge";
+}
+
+static void write_help(FILE *out, int format, const char *help)
+{
+    for (; *help != '\0'; ++help) {
+        if ((*help == '\\') || (*help == '\n') ||
+            ((*help == '"') && (format == METRICS_OPENMETRICS))) {
+            fputc('\\', out);
+        }
+        fputc((*help == '\n') ? 'n' : *help, out);
+    }
+}
+
+/*
+ * Writes the header of a family. In OpenMetrics the family of a counter has no suffix _total, and the
+ * name must end in the unit.
+ */
+static void write_header(FILE *out, int format, const char *name, size_t length, int counter,
+                         int type, const char *unit, const char *help)
+{
+    const char *suffix = (counter && (format == METRICS_TEXT)) ? "_total" : "";
+    size_t unit_length = strlen(unit);
+
+    fprintf(out, "# HELP %.*s%s ", (int)length, name, suffix);
+    write_help(out, format, help);
+    fprintf(out, "\n# TYPE %.*s%s %s\n", (int)length, name, suffix,
+            family_type(format, name, length, counter, type));
+    if ((format == METRICS_OPENMETRICS) && (unit_length > 0) && ends_with(name, length, unit) &&
+        (name[length - unit_length - 1] == '_')) {
+        fprintf(out, "# UNIT %.*s %s\n", (int)length, name, unit);
+    }
+}
+
+/* A family of the collector itself, or a gauge or counter without a description. */
 static void write_family(FILE *out, int format, const char *name, size_t length, int counter,
                          const char *help)
 {
-    const char *suffix = (counter && (format == METRICS_TEXT)) ? "_total" : "";
-    const char *unit = ends_with(name, length, "_seconds") ? "seconds" :
-                       ends_with(name, length, "_bytes")   ? "bytes" :
-                       ends_with(name, length, "_ratio")   ? "ratio" :
-                       ends_with(name, length, "_celsius") ? "celsius" :
-                                                             NULL;
-
-    fprintf(out, "# HELP %.*s%s %s\n", (int)length, name, suffix, help);
-    fprintf(out, "# TYPE %.*s%s %s\n", (int)length, name, suffix,
-            counter                                                                ? "counter" :
-            ((format == METRICS_OPENMETRICS) && ends_with(name, length, "_total")) ? "unknown" :
-                                                                                     "gauge");
-    if ((format == METRICS_OPENMETRICS) && (unit != NULL)) {
-        fprintf(out, "# UNIT %.*s %s\n", (int)length, name, unit);
-    }
+    write_header(out, format, name, length, counter, UDMON_TYPE_GAUGE, family_unit(name, length),
+                 help);
 }
 
 static void write_line(const struct line *line, FILE *out)
@@ -411,23 +453,36 @@ static int lines_host(const struct host *host, void *arg)
  * The head of the family that begins with line `at`. OpenMetrics knows a counter x_total by the
  * name x, so beside a gauge x the counter is of unknown type.
  */
-static void lines_family(const struct lines *lines, size_t at, int format, FILE *out)
+static void lines_family(struct store *store, const struct lines *lines, size_t at, int format,
+                         FILE *out)
 {
     const struct line *line = &lines->lines[at];
+    const struct udmon_family *described;
     struct line gauge = *line;
-    const char *help = family_help(line->name);
+    const char *help, *unit;
 
+    store_lock(store); /* for the description */
+    described =
+        descriptions_find(&store->descriptions, line->name, line->family_length, line->counter);
+    help = ((described != NULL) && (described->help[0] != '\0')) ? described->help :
+                                                                   family_help(line->name);
+    unit = ((described != NULL) && (described->unit[0] != '\0')) ?
+               described->unit :
+               family_unit(line->name, line->family_length);
     gauge.counter = 0;
     if ((format == METRICS_OPENMETRICS) && line->counter &&
         (bsearch(&gauge, lines->lines, lines->count, sizeof(gauge), line_family_compare) != NULL)) {
-        fprintf(out, "# HELP %.*s_total %s\n# TYPE %.*s_total unknown\n", (int)line->family_length,
-                line->name, help, (int)line->family_length, line->name);
-        return;
+        fprintf(out, "# HELP %.*s_total ", (int)line->family_length, line->name);
+        write_help(out, format, help);
+        fprintf(out, "\n# TYPE %.*s_total unknown\n", (int)line->family_length, line->name);
+    } else {
+        write_header(out, format, line->name, line->family_length, line->counter,
+                     (described != NULL) ? described->type : UDMON_TYPE_GAUGE, unit, help);
     }
-    write_family(out, format, line->name, line->family_length, line->counter, help);
+    store_unlock(store);
 }
 
-static void lines_write(const struct lines *lines, int format, FILE *out)
+static void lines_write(struct store *store, const struct lines *lines, int format, FILE *out)
 {
     const struct line *family = NULL, *line;
     size_t i;
@@ -436,7 +491,7 @@ static void lines_write(const struct lines *lines, int format, FILE *out)
         line = &lines->lines[i];
         if ((family == NULL) || (family_compare(family, line) != 0)) {
             family = line;
-            lines_family(lines, i, format, out);
+            lines_family(store, lines, i, format, out);
         }
         if (line->counter == family->counter) {
             write_line(line, out);
@@ -456,7 +511,7 @@ void metrics_write(struct store *store, const struct writer *writer, const struc
     if (lines.count > 0) {
         qsort(lines.lines, lines.count, sizeof(lines.lines[0]), line_compare);
     }
-    lines_write(&lines, format, out);
+    lines_write(store, &lines, format, out);
     store_reader_end(store);
     free(lines.lines);
     write_nodes(store, format, out);

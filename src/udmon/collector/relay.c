@@ -70,15 +70,26 @@ void relay_close(struct relay *relay)
     udmon_client_close(relay->client);
 }
 
+static void relay_record(struct relay *relay, const char *node, const uint8_t *record, int length)
+{
+    length = (length < 0) ? length : udmon_client_send(relay->client, record, length);
+    if (length < 0) { /* names have been checked, and the queue drops: only memory may be missing */
+        udmon_warn("a record of node %s could not be queued: %s", node, strerror(-length));
+    }
+}
+
 static void relay_send(struct relay *relay, const struct udmon_relayed *relayed)
 {
     uint8_t record[UDMON_RELAYED_RECORD_MAX];
-    int length = udmon_relayed_encode(relayed, record);
 
-    length = (length < 0) ? length : udmon_client_send(relay->client, record, length);
-    if (length < 0) { /* names have been checked, and the queue drops: only memory may be missing */
-        udmon_warn("a record of node %s could not be queued: %s", relayed->node, strerror(-length));
-    }
+    relay_record(relay, relayed->node, record, udmon_relayed_encode(relayed, record));
+}
+
+void relay_family(struct relay *relay, const struct host *host, const struct udmon_family *family)
+{
+    uint8_t record[UDMON_RELAYED_RECORD_MAX];
+
+    relay_record(relay, host->name, record, udmon_family_encode(family, host->name, record));
 }
 
 void relay_sample(struct relay *relay, const struct host *host, const struct udmon_metric *metric,

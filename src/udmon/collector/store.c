@@ -72,6 +72,7 @@ void store_free(struct store *store)
 {
     struct host *host;
 
+    descriptions_free(&store->descriptions);
     tdestroy(store->by_name, host_keep);
     while ((host = LIST_FIRST(&store->hosts)) != NULL) {
         LIST_REMOVE(host, list);
@@ -288,12 +289,14 @@ void store_forget(struct store *store, uint64_t now_ns, uint64_t age_ns, uint64_
     if (store->readers > 0) {
         return;
     }
+    descriptions_forget(&store->descriptions, now_ns, age_ns);
     for (host = LIST_FIRST(&store->hosts); host != NULL; host = next) {
         next = LIST_NEXT(host, list);
         store_forget_series(host, before_ns);
         if ((host->series_count == 0) && (host->connected == 0) && !host->changed &&
             (host->arrived_ns < host_before_ns) &&
             (__atomic_load_n(&host->queued, __ATOMIC_SEQ_CST) == 0)) {
+            descriptions_leave(&store->descriptions, host);
             tdelete(host, &store->by_name, host_compare);
             LIST_REMOVE(host, list);
             --store->host_count;

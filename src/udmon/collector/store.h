@@ -10,6 +10,7 @@
 #ifndef UDMON_COLLECTOR_STORE_H
 #define UDMON_COLLECTOR_STORE_H
 
+#include "description.h"
 #include "quota.h"
 #include "tail.h"
 #include "../include/udmon_module.h"
@@ -74,7 +75,8 @@ struct host {
     uint64_t relay_lost; /* and its reported losses */
     void *series;        /* tree of struct series by name */
     size_t series_count;
-    unsigned queued; /* entries in the history's queue that point here */
+    size_t descriptions; /* descriptions that the node owns */
+    unsigned queued;     /* entries in the history's queue that point here */
     /* Of the history's thread alone: */
     int64_t key;
     uint64_t key_of;
@@ -89,6 +91,7 @@ struct store {
     size_t series_count, series_max; /* of all hosts */
     struct quota_limits node_limits, relay_limits;
     struct quota_total quota_total;
+    struct descriptions descriptions;
 };
 
 void store_init(struct store *store);

@@ -21,9 +21,24 @@ extern "C" {
 #pragma GCC visibility push(default)
 
 enum {
-    UDMON_MODULE_VERSION = 3,
-    UDMON_METRIC_NAME_MAX = 1023 /**< bytes of a name with its labels */
+    UDMON_MODULE_VERSION = 4,
+    UDMON_METRIC_NAME_MAX = 1023, /**< bytes of a name with its labels */
+    UDMON_FAMILY_NAME_MAX = 199,
+    UDMON_UNIT_MAX = 31,
+    UDMON_HELP_MAX = 511
 };
+
+/** Types of families. */
+enum { UDMON_TYPE_UNKNOWN, UDMON_TYPE_GAUGE, UDMON_TYPE_COUNTER };
+
+/** The description of a family: TYPE, UNIT and HELP of Prometheus' formats. */
+typedef struct udmon_family {
+    const char *name; /**< of the samples, without labels */
+    int counter;      /**< as in the samples */
+    int type;         /**< a counter whose name lacks _total is a gauge with UDMON_TYPE_COUNTER */
+    const char *unit; /**< the last word of the name, or "" */
+    const char *help; /**< UTF-8 without control characters except tab and newline, or "" */
+} udmon_family_t;
 
 /** One sample. */
 typedef struct udmon_metric {
@@ -34,6 +49,8 @@ typedef struct udmon_metric {
                   * gauge */
     /** By CLOCK_MONOTONIC, for differences: the time of day may jump. 0: time_ns serves for them. */
     uint64_t clock_ns;
+    /** NULL: unknown. Like `name`, it belongs to the node that emits the sample. */
+    const udmon_family_t *family;
 } udmon_metric_t;
 
 typedef struct udmon_node udmon_node_t;

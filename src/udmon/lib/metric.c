@@ -4,6 +4,7 @@
 #include <ctype.h>
 #include <endian.h>
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 /*
@@ -248,24 +249,51 @@ int udmon_relayed_encode(const struct udmon_relayed *relayed,
                         relayed->node, record);
 }
 
-/* Reads header and name of a record of the version. The lengths in the header must be right. */
-static int metric_read(const void *record, size_t length, unsigned version,
-                       struct udmon_metric_header *header, char name[UDMON_METRIC_NAME_MAX + 1])
+/* Reads header and name of a record of the version. Returns the length of further text, or -EPROTO. */
+static int metric_read_text(const void *record, size_t length, unsigned version,
+                            struct udmon_metric_header *header,
+                            char name[UDMON_METRIC_NAME_MAX + 1])
 {
-    size_t name_length;
+    size_t name_length, used;
 
     if (length < sizeof(*header)) {
         return -EPROTO;
     }
     memcpy(header, record, sizeof(*header));
     name_length = le16toh(header->name_length);
-    if ((header->version != version) || (name_length > UDMON_METRIC_NAME_MAX) ||
-        (length != (sizeof(*header) + name_length + header->node_length))) {
+    used = sizeof(*header) + name_length + header->node_length;
+    if ((header->version != version) || (name_length > UDMON_METRIC_NAME_MAX) || (length < used)) {
         return -EPROTO;
     }
     memcpy(name, (const uint8_t *)record + sizeof(*header), name_length);
     name[name_length] = '\0';
-    return (strlen(name) == name_length) ? 0 : -EPROTO;
+    return (strlen(name) == name_length) ? (int)(length - used) : -EPROTO;
+}
+
+/* The same of a record without further text. */
+static int metric_read(const void *record, size_t length, unsigned version,
+                       struct udmon_metric_header *header, char name[UDMON_METRIC_NAME_MAX + 1])
+{
+    return (metric_read_text(record, length, version, header, name) == 0) ? 0 : -EPROTO;
+}
+
+/* Reads the node's name at the end of a relay's record. */
+static int metric_node(const void *record, size_t length, const struct udmon_metric_header *header,
+                       char node[UDMON_NAME_MAX + 1])
+{
+    size_t i;
+
+    if ((header->node_length == 0) || (header->node_length > UDMON_NAME_MAX)) {
+        return -EPROTO;
+    }
+    memcpy(node, (const uint8_t *)record + length - header->node_length, header->node_length);
+    node[header->node_length] = '\0';
+    for (i = 0; i < header->node_length; ++i) {
+        if (!udmon_node_name_char(node[i])) {
+            return -EPROTO;
+        }
+    }
+    return 0;
 }
 
 static int metric_sample(const struct udmon_metric_header *header, const char *name,
@@ -278,6 +306,7 @@ static int metric_sample(const struct udmon_metric_header *header, const char *n
     }
     memcpy(&metric->value, &bits, sizeof(bits));
     metric->time_ns = le64toh(header->time_ns);
+    metric->family = NULL;
     metric->clock_ns = 0; /* clocks of two hosts have nothing to do with each other */
     metric->counter = !!(header->flags & UDMON_METRIC_COUNTER);
     metric->name = name;
@@ -298,19 +327,11 @@ int udmon_relayed_decode(const void *record, size_t length, struct udmon_relayed
                          char name[UDMON_METRIC_NAME_MAX + 1])
 {
     struct udmon_metric_header header;
-    size_t i;
 
     memset(relayed, 0, sizeof(*relayed));
     if ((metric_read(record, length, UDMON_RELAYED_VERSION, &header, name) < 0) ||
-        (header.node_length == 0) || (header.node_length > UDMON_NAME_MAX)) {
+        (metric_node(record, length, &header, relayed->node) < 0)) {
         return -EPROTO;
-    }
-    memcpy(relayed->node, (const uint8_t *)record + length - header.node_length,
-           header.node_length);
-    for (i = 0; i < header.node_length; ++i) {
-        if (!udmon_node_name_char(relayed->node[i])) {
-            return -EPROTO;
-        }
     }
     relayed->is_state = !!(header.flags & UDMON_METRIC_STATE);
     if (!relayed->is_state) {
@@ -320,4 +341,130 @@ int udmon_relayed_decode(const void *record, size_t length, struct udmon_relayed
     relayed->up = !!(header.flags & UDMON_METRIC_UP);
     relayed->lost = le64toh(header.value);
     return (name[0] == '\0') ? 0 : -EPROTO;
+}
+
+static bool family_unit_valid(const char *unit)
+{
+    const char *at = unit;
+
+    while ((isascii((unsigned char)*at) && isalnum((unsigned char)*at)) || (*at == '_')) {
+        ++at;
+    }
+    return (*at == '\0') && ((at - unit) <= UDMON_UNIT_MAX);
+}
+
+static bool family_help_valid(const char *help)
+{
+    const unsigned char *at;
+    size_t length;
+
+    if (strlen(help) > UDMON_HELP_MAX) {
+        return false;
+    }
+    for (at = (const unsigned char *)help; *at != '\0'; at += length) {
+        length = (((*at >= ' ') && (*at != 0x7f)) || (*at == '\t') || (*at == '\n')) ?
+                     metric_character(at) :
+                     0;
+        if (length == 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+int udmon_family_copy(const struct udmon_family *family, struct udmon_family_text *copy)
+{
+    size_t length = strlen(family->name);
+
+    if ((length > UDMON_FAMILY_NAME_MAX) || (strchr(family->name, '{') != NULL) ||
+        !udmon_metric_name_valid(family->name)) {
+        return -EINVAL;
+    }
+    memcpy(copy->name, family->name, length + 1);
+    strcpy(copy->unit, family_unit_valid(family->unit) ? family->unit : "");
+    strcpy(copy->help, family_help_valid(family->help) ? family->help : "");
+    copy->family = (struct udmon_family){
+        .name = copy->name,
+        .counter = family->counter,
+        .type = family->counter ? UDMON_TYPE_COUNTER : family->type,
+        .unit = copy->unit,
+        .help = copy->help,
+    };
+    return 0;
+}
+
+bool udmon_family_equal(const struct udmon_family *a, const struct udmon_family *b)
+{
+    return (a->counter == b->counter) && (a->type == b->type) && !strcmp(a->name, b->name) &&
+           !strcmp(a->unit, b->unit) && !strcmp(a->help, b->help);
+}
+
+bool udmon_record_is_family(const void *record, size_t length)
+{
+    struct udmon_metric_header header;
+
+    if (length < sizeof(header)) {
+        return false;
+    }
+    memcpy(&header, record, sizeof(header));
+    return header.flags & UDMON_METRIC_FAMILY;
+}
+
+int udmon_family_encode(const struct udmon_family *family, const char *node,
+                        uint8_t record[UDMON_RELAYED_RECORD_MAX])
+{
+    struct udmon_metric_header header = {.version = (node != NULL) ? UDMON_RELAYED_VERSION :
+                                                                     UDMON_METRIC_VERSION};
+    struct udmon_family_text copy;
+    size_t length, node_length;
+    int ret;
+
+    ret = udmon_family_copy(family, &copy);
+    if (ret < 0) {
+        return ret;
+    }
+    header.flags = UDMON_METRIC_FAMILY | (copy.family.counter ? UDMON_METRIC_COUNTER : 0);
+    length = metric_write(&header, 0, copy.family.type, copy.name, "", record);
+    length += sprintf((char *)record + length, "%s\n%s", copy.unit, copy.help);
+    if (node != NULL) {
+        node_length = strlen(node);
+        memcpy(record + length, node, node_length);
+        ((struct udmon_metric_header *)record)->node_length = node_length;
+        length += node_length;
+    }
+    return (int)length;
+}
+
+int udmon_family_decode(const void *record, size_t length, struct udmon_family_text *family,
+                        char node[UDMON_NAME_MAX + 1])
+{
+    char name[UDMON_METRIC_NAME_MAX + 1], text[UDMON_UNIT_MAX + UDMON_HELP_MAX + 2], *help;
+    struct udmon_metric_header header;
+    int text_length;
+
+    text_length = metric_read_text(record, length,
+                                   (node != NULL) ? UDMON_RELAYED_VERSION : UDMON_METRIC_VERSION,
+                                   &header, name);
+    if ((text_length < 0) || (text_length >= (int)sizeof(text)) ||
+        ((node != NULL) ? (metric_node(record, length, &header, node) < 0) :
+                          (header.node_length != 0)) ||
+        (le64toh(header.value) > UDMON_TYPE_COUNTER)) {
+        return -EPROTO;
+    }
+    memcpy(text, (const uint8_t *)record + sizeof(header) + strlen(name), text_length);
+    text[text_length] = '\0';
+    help = strchr(text, '\n');
+    if ((help == NULL) || ((int)strlen(text) != text_length)) {
+        return -EPROTO;
+    }
+    *help++ = '\0';
+    return (udmon_family_copy(
+                &(struct udmon_family){.name = name,
+                                       .counter = !!(header.flags & UDMON_METRIC_COUNTER),
+                                       .type = (int)le64toh(header.value),
+                                       .unit = text,
+                                       .help = help},
+                family) == 0) ?
+               0 :
+               -EPROTO;
 }

@@ -1,7 +1,7 @@
 /*
- * Samples between agents, collectors and upper collectors: a libudmon record for each sample. Name
- * and labels are written as in Prometheus, without the suffix "_total" of counters:
- * cpu_seconds{cpu="0",mode="user"}.
+ * Samples between agents, collectors and upper collectors: a libudmon record for each sample, and for
+ * each description of a family. Name and labels are written as in Prometheus, without the suffix
+ * "_total" of counters: cpu_seconds{cpu="0",mode="user"}.
  */
 #ifndef UDMON_METRIC_H
 #define UDMON_METRIC_H
@@ -19,7 +19,10 @@ enum {
     UDMON_METRIC_LATE = 1 << 1,  /* a newer sample of the series may have been sent before */
     UDMON_METRIC_STATE = 1 << 2, /* no sample but the state of a node: the name of the series is
                                   * empty, `value` an integer: samples lost before the relay */
-    UDMON_METRIC_UP = 1 << 3     /* with STATE: an agent of the node is connected */
+    UDMON_METRIC_UP = 1 << 3,    /* with STATE: an agent of the node is connected */
+    UDMON_METRIC_FAMILY = 1 << 4 /* no sample but the description of a family, with COUNTER if its
+                                  * samples have it: `value` is the type, and the unit, a newline
+                                  * and the help follow the name */
 };
 
 /* On the wire, little-endian; the name follows, and in records of a relay that of the node. */
@@ -64,6 +67,28 @@ int udmon_relayed_encode(const struct udmon_relayed *relayed,
                          uint8_t record[UDMON_RELAYED_RECORD_MAX]);
 int udmon_relayed_decode(const void *record, size_t length, struct udmon_relayed *relayed,
                          char name[UDMON_METRIC_NAME_MAX + 1]);
+
+/* A description of a family with room for its texts. */
+struct udmon_family_text {
+    struct udmon_family family;
+    char name[UDMON_FAMILY_NAME_MAX + 1];
+    char unit[UDMON_UNIT_MAX + 1];
+    char help[UDMON_HELP_MAX + 1];
+};
+
+/** Copies a description. A help or a unit that is invalid or too long is left out. -EINVAL: no name. */
+int udmon_family_copy(const struct udmon_family *family, struct udmon_family_text *copy);
+/** Whether two descriptions are equal. */
+bool udmon_family_equal(const struct udmon_family *a, const struct udmon_family *b);
+
+/** Whether the record is the description of a family. */
+bool udmon_record_is_family(const void *record, size_t length);
+/** `node`: of a relay's record, else NULL. Returns the length, or -EINVAL. */
+int udmon_family_encode(const struct udmon_family *family, const char *node,
+                        uint8_t record[UDMON_RELAYED_RECORD_MAX]);
+/** `node`: where the node's name of a relay's record is put, else NULL. -EPROTO: no description. */
+int udmon_family_decode(const void *record, size_t length, struct udmon_family_text *family,
+                        char node[UDMON_NAME_MAX + 1]);
 
 /**
  * Names of nodes appear in logs, web pages and file names. Returns whether the character is
