@@ -1,7 +1,7 @@
 #!/bin/bash
 # shellcheck disable=SC2016 # commands for eval
 # Other people's metrics pass through agent and collector unchanged: textfile and scraped endpoint -> agent -> collector ->
-# /metrics, remote write and JSON. Labels of any UTF-8 with escapes, long ones, names with ':', gauges that end in _total, a
+# relay -> upper collector -> /metrics. HELP, TYPE and UNIT. Labels of any UTF-8 with escapes, long ones, names with ':', gauges that end in _total, a
 # gauge x beside a counter x_total, NaN and infinities. What is refused is counted and named once.
 set -u
 # shellcheck source=test/udmon/lib.sh
@@ -11,6 +11,7 @@ begin
 mkdir "$dir/prom"
 long=$(printf 'x%.0s' {1..600})
 cat >"$dir/prom/good.prom" <<END
+# HELP utf_metric Größe: a "quoted" word, a \\\\ and\\na second line.
 # TYPE utf_metric gauge
 utf_metric{name="Größe"} 3
 utf_metric{name="日本"} 4
@@ -24,11 +25,21 @@ long_metric{text="$long"} 6
 rule:of:colons{a="b"} 7
 # TYPE mem_alloc_bytes gauge
 mem_alloc_bytes 100
+# HELP mem_alloc_bytes_total Bytes that were allocated.
 # TYPE mem_alloc_bytes_total counter
 mem_alloc_bytes_total 900
 # TYPE gauge_total gauge
 gauge_total 8
 untyped_total{a="1"} 9
+# HELP undecided Help without a type.
+undecided 1
+# TYPE energy_joules gauge
+# UNIT energy_joules joules
+# HELP energy_joules Energy.
+energy_joules 10
+# TYPE odd_counter counter
+# HELP odd_counter A counter whose name lacks the suffix.
+odd_counter 11
 # TYPE odd gauge
 odd{kind="nan"} NaN
 odd{kind="inf"} +Inf
@@ -43,7 +54,8 @@ comma 1,5
 1wrong 3
 bad{label="\q"} 4
 END
-collector 0
+collector 1 --relays relay0
+collector 0 -u "tcp://$(address 1)" -N relay0
 agent a "server = tcp://$(address 0)" <<END
 [files]
 type = textfile
@@ -61,41 +73,59 @@ to = out
 END
 check "samples come" await has 0 node_textfile_scrape_error
 
-# The samples of the file as /metrics has them, without the node's label.
+# same N: the samples and descriptions of the file as /metrics of collector N has them, without the node's label
 same() {
-    get 0 /metrics >"$dir/metrics" && /usr/bin/python3 - "$dir/prom/good.prom" "$dir/metrics" <<'END'
+    get "$1" /metrics >"$dir/metrics" && /usr/bin/python3 - "$dir/prom/good.prom" "$dir/metrics" <<'END'
 import math, sys
 sys.path.insert(0, "/usr/lib/python3/dist-packages")
 from prometheus_client.parser import text_string_to_metric_families as parse
 def samples(path, label=None):
-    found = {}
+    found, described = {}, {}
     for family in parse(open(path, newline="\n").read()):
+        for s in family.samples[:1]:
+            described[s.name] = family.type, family.documentation
         for s in family.samples:
+            if s.name.startswith("udmon_"):
+                continue # of the collectors and of each node
             labels = {k: v for k, v in s.labels.items() if k != label}
-            if label and s.name != "up" and not s.name.startswith("udmon_"):
+            if label and s.name != "up":
                 assert labels.pop("rack") == "r1" and labels.pop("path") == "C:\\x", s
             key = (s.name, tuple(sorted(labels.items())))
             assert key not in found, "twice: %s" % (key,)
             found[key] = s.value
-    return found
-sent, shown = samples(sys.argv[1]), samples(sys.argv[2], "node")
+    return found, described
+(sent, described), (shown, shown_described) = samples(sys.argv[1]), samples(sys.argv[2], "node")
+for name, (kind, text) in described.items():
+    assert shown_described[name] == (kind, text or "Sample of an agent."), (name, kind, text, shown_described[name])
 for key, value in sent.items():
     assert key in shown, "missing: %s" % (key,)
     assert shown[key] == value or math.isnan(value) and math.isnan(shown[key]), (key, value, shown[key])
 END
 }
-check "each sample of the file stands in /metrics as it was" same
+check "each sample of the file stands in /metrics as it was, with its HELP and TYPE" same 0
+await has 1 node_textfile_scrape_error
+check "and passes through a relay" same 1
 check "promtool has nothing to say of the format" eval \
     'promtool check metrics <"$dir/metrics" 2>&1 | grep -i "error\|parsing" && exit 1; true'
 openmetrics() {
-    get 0 /metrics -H 'Accept: application/openmetrics-text' >"$dir/openmetrics" && /usr/bin/python3 -c '
+    get "$1" /metrics -H 'Accept: application/openmetrics-text' >"$dir/openmetrics" && /usr/bin/python3 -c '
 import sys
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse
-names = {s.name for f in parse(open(sys.argv[1], newline="\n").read()) for s in f.samples}
+families = list(parse(open(sys.argv[1], newline="\n").read()))
+names = {s.name for f in families for s in f.samples}
 for name in "mem_alloc_bytes", "mem_alloc_bytes_total", "gauge_total", "untyped_total", "utf_metric":
-    assert name in names, name' "$dir/openmetrics"
+    assert name in names, name
+described = {f.name: (f.type, f.unit, f.documentation) for f in families}
+for name, right in {
+    "utf_metric": ("gauge", "", "Größe: a \"quoted\" word, a \\ and\na second line."),
+    "undecided": ("unknown", "", "Help without a type."),
+    "energy_joules": ("gauge", "joules", "Energy."),
+    "odd_counter": ("unknown", "", "A counter whose name lacks the suffix."),
+}.items():
+    assert described[name] == right, (name, described[name])' "$dir/openmetrics"
 }
-check "OpenMetrics is right, too" openmetrics
+check "OpenMetrics is right, too, with UNIT" openmetrics 0
+check "and behind a relay" openmetrics 1
 check "a gauge and a counter of one name have histories of their own" await eval \
     '[[ $(get 0 "/api/lines?node=a&family=mem_alloc_bytes" | grep -o "\"series\":1" | wc -l) -eq 2 ]]'
 check "no reading is a gap in a chart, and no zero" [ "$(get 0 '/api/series?node=a&name=odd%7Bkind%3D%22nan%22%7D' | grep -c '"points":\[\]')" -eq 1 ]
@@ -107,3 +137,9 @@ check "the error is a metric" is 0 node_textfile_scrape_error 1
 check "as is each file's time" [ "$(get 0 /metrics | grep -c "^node_textfile_mtime_seconds{.*good.prom\"[,}]")" -eq 1 ]
 rm "$dir/prom/wrong.prom"
 check "without the wrong file there is no error" await is 0 node_textfile_scrape_error 0
+slay collector0
+collector 0 -u "tcp://$(address 1)" -N relay0
+await at_least 0 udmon_agent_connections_total 2
+echo 'comma 1,5' >"$dir/prom/wrong.prom" # the last sample of a tick shows that this tick came after the connection
+await is 0 node_textfile_scrape_error 1
+check "a collector that has restarted gets the descriptions again" same 0

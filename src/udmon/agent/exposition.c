@@ -3,10 +3,11 @@
 
 #include <ctype.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { FAMILY_MAX = 200 };
+enum { FAMILY_MAX = UDMON_FAMILY_NAME_MAX + 1 };
 
 /* Where the name with its labels ends, or NULL: quoted values may have any character. */
 static char *series_end(char *line)
@@ -58,30 +59,92 @@ static void series_tidy(char *series)
     }
 }
 
-/* "# TYPE name counter": whose samples follow. */
-static void read_comment(const char *line, char family[FAMILY_MAX], int *counter_p)
-{
-    char *end;
+/* What the comments say about the family whose samples follow. */
+struct family {
+    char name[FAMILY_MAX]; /* as in the comments */
+    int type;
+    bool parts; /* the samples have other names: those of a histogram or summary */
+    char unit[UDMON_UNIT_MAX + 1];
+    char help[UDMON_HELP_MAX + 1];
+    bool changed; /* since the last sample */
+};
 
-    while ((*line == '#') || (*line == ' ')) {
-        ++line;
+/* The text of a HELP line has the escapes \\ and \n. A text that is too long is cut. */
+static void read_help(const char *text, char help[UDMON_HELP_MAX + 1])
+{
+    size_t used = 0;
+
+    for (; (*text != '\0') && (used < UDMON_HELP_MAX); ++text) {
+        if ((text[0] == '\\') && ((text[1] == '\\') || (text[1] == 'n'))) {
+            ++text;
+            help[used++] = (*text == 'n') ? '\n' : '\\';
+        } else {
+            help[used++] = *text;
+        }
     }
-    if (!strncmp(line, "TYPE ", 5) && (strlen(line + 5) < FAMILY_MAX)) {
-        strcpy(family, line + 5);
-        end = family + strcspn(family, " \t");
-        *counter_p = (*end != '\0') && (strstr(end, "counter") != NULL);
-        *end = '\0';
+    while ((*text != '\0') && (used > 0) && ((help[used - 1] & 0xc0) == 0x80)) {
+        --used; /* of a UTF-8 character that was perhaps cut */
+    }
+    used -= (*text != '\0') && (used > 0) && ((help[used - 1] & 0xc0) == 0xc0);
+    help[used] = '\0';
+}
+
+static void read_type(const char *text, struct family *family)
+{
+    family->type = !strcmp(text, "counter") ? UDMON_TYPE_COUNTER :
+                   !strcmp(text, "gauge")   ? UDMON_TYPE_GAUGE :
+                                              UDMON_TYPE_UNKNOWN;
+    family->parts = !strcmp(text, "histogram") || !strcmp(text, "summary");
+}
+
+/* Cuts the next word off the text. */
+static char *next_word(char **text_p)
+{
+    char *word = *text_p + strspn(*text_p, " \t");
+    size_t length = strcspn(word, " \t");
+
+    *text_p = word + length;
+    *text_p += strspn(*text_p, " \t");
+    word[length] = '\0';
+    return word;
+}
+
+/* "# TYPE name counter", "# HELP name text", "# UNIT name unit" */
+static void read_comment(char *line, struct family *family)
+{
+    char *word, *name;
+
+    ++line;
+    word = next_word(&line);
+    if (strcmp(word, "TYPE") && strcmp(word, "HELP") && strcmp(word, "UNIT")) {
+        return;
+    }
+    name = next_word(&line);
+    if (strlen(name) >= FAMILY_MAX) {
+        return;
+    }
+    if (strcmp(family->name, name)) {
+        memset(family, 0, sizeof(*family));
+        strcpy(family->name, name);
+    }
+    family->changed = true;
+    if (*word == 'H') {
+        read_help(line, family->help);
+    } else if (*word == 'T') {
+        read_type(next_word(&line), family);
+    } else {
+        snprintf(family->unit, sizeof(family->unit), "%s", next_word(&line));
     }
 }
 
 /* Whether it is a counter of its family; takes the suffix off its name then. */
-static bool series_counter(char *series, const char *family, int counter)
+static bool series_counter(char *series, const struct family *family)
 {
-    size_t length = strcspn(series, "{"), family_length = strlen(family);
+    size_t length = strcspn(series, "{"), family_length = strlen(family->name);
     const char *end = series + length;
 
-    if (!counter || (length <= 6) || strncmp(end - 6, "_total", 6) ||
-        strncmp(series, family, family_length) ||
+    if ((family->type != UDMON_TYPE_COUNTER) || (length <= 6) || strncmp(end - 6, "_total", 6) ||
+        strncmp(series, family->name, family_length) ||
         ((length != family_length) && (length != (family_length + 6)))) {
         return false;
     }
@@ -105,12 +168,52 @@ static bool ends_sample(const char *rest)
     return (*rest == '\0') || (*rest == '#');
 }
 
-static int read_sample(char *line, const char *family, int counter, struct samples *samples,
+/* Whether the name is that of a part of the histogram or summary. */
+static bool family_part(const struct family *family, const char *name)
+{
+    size_t length = strlen(family->name);
+    const char *end = name + length;
+
+    return family->parts && !strncmp(name, family->name, length) &&
+           ((*end == '\0') || !strcmp(end, "_bucket") || !strcmp(end, "_sum") ||
+            !strcmp(end, "_count"));
+}
+
+/* Describes the family of a series. Without comments the type is unknown. */
+static void describe(struct samples *samples, struct family *family, const char *series,
+                     bool counter)
+{
+    struct udmon_family described = {.counter = counter, .unit = "", .help = ""};
+    char name[FAMILY_MAX];
+    size_t length = strcspn(series, "{");
+
+    if (length >= sizeof(name)) {
+        samples_describe(samples, NULL);
+        return;
+    }
+    memcpy(name, series, length);
+    name[length] = '\0';
+    if (!family->changed && (samples->family != NULL) && !strcmp(samples->family->name, name) &&
+        (samples->family->counter == counter)) {
+        return;
+    }
+    described.name = name;
+    if (counter || !strcmp(family->name, name) || family_part(family, name)) {
+        described.type = family->type;
+        described.unit = family->unit;
+        described.help = family->help;
+    }
+    samples_describe(samples, &described);
+    family->changed = false;
+}
+
+static int read_sample(char *line, struct family *family, struct samples *samples,
                        struct exposition_result *result)
 {
     char *end = series_end(line), *number, *rest;
     size_t before = samples->added;
     double value;
+    bool counter;
 
     if ((end == NULL) || ((*end != ' ') && (*end != '\t'))) {
         return -1;
@@ -122,7 +225,8 @@ static int read_sample(char *line, const char *family, int counter, struct sampl
         return -1;
     }
     series_tidy(line);
-    counter = series_counter(line, family, counter);
+    counter = series_counter(line, family);
+    describe(samples, family, line, counter);
     samples_add(samples, counter, value, "%s", line);
     if (samples->added > before) {
         ++result->samples;
@@ -134,8 +238,9 @@ static int read_sample(char *line, const char *family, int counter, struct sampl
 
 void exposition_read(char *text, struct samples *samples, struct exposition_result *result)
 {
-    char family[FAMILY_MAX] = "", *line, *next = text;
-    int number = 0, counter = 0;
+    struct family family = {.name = ""};
+    char *line, *next = text;
+    int number = 0;
 
     memset(result, 0, sizeof(*result));
     while ((line = strsep(&next, "\n")) != NULL) {
@@ -143,10 +248,11 @@ void exposition_read(char *text, struct samples *samples, struct exposition_resu
         line += strspn(line, " \t");
         line[strcspn(line, "\r")] = '\0';
         if (*line == '#') {
-            read_comment(line, family, &counter);
-        } else if ((*line != '\0') && (read_sample(line, family, counter, samples, result) < 0)) {
+            read_comment(line, &family);
+        } else if ((*line != '\0') && (read_sample(line, &family, samples, result) < 0)) {
             result->bad_line = (result->bad_line == 0) ? number : result->bad_line;
             node_refuse(samples->node, REFUSED_LINE, line);
         }
     }
+    samples_describe(samples, NULL);
 }

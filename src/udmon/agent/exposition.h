@@ -14,7 +14,8 @@ struct exposition_result {
 /**
  * Adds the samples of a text to `samples`. A sample is a counter if its family has TYPE counter and
  * its name ends in _total. All other samples, including parts of histograms, are gauges with their
- * own names. Timestamps are ignored: a sample counts as made now. The function changes `text`.
+ * own names. HELP, TYPE and UNIT describe the samples. Timestamps are ignored: a sample counts as
+ * made now. The function changes `text`.
  */
 void exposition_read(char *text, struct samples *samples, struct exposition_result *result);
 

@@ -252,6 +252,7 @@ static void aggregate_emit(struct udmon_node *node, const struct aggregate *aggr
                 continue;
             }
             metric.name = name;
+            metric.family = NULL;
             metric.counter = 0; /* the greatest of counters may become less */
         }
         udmon_node_emit(node, &metric, 1);

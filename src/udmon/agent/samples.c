@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { FILE_MAX = 4 << 20 };
+enum { FILE_MAX = 4 << 20, SAMPLES_RECENT = 8 };
 
 static void samples_clear_seen(struct samples *samples, size_t size);
 
@@ -30,6 +30,8 @@ struct samples *samples_begin(struct udmon_node *node)
     samples->clock_ns = udmon_now_ns();
     samples->count = 0;
     samples->added = 0;
+    samples->family = NULL;
+    samples->family_count = 0;
     samples_clear_seen(samples, SAMPLES_SEEN_MIN);
     return samples;
 }
@@ -129,6 +131,28 @@ void samples_add(struct samples *samples, int counter, double value, const char 
     metric->clock_ns = samples->clock_ns;
     metric->value = value;
     metric->counter = counter;
+    metric->family = samples->family;
+}
+
+void samples_describe(struct samples *samples, const struct udmon_family *family)
+{
+    struct udmon_family_text *copy = &samples->families[samples->family_count], *recent;
+
+    samples->family = NULL;
+    if (family == NULL) {
+        return;
+    }
+    /* The parts of a histogram alternate. */
+    for (recent = copy; (recent > samples->families) && (copy - recent < SAMPLES_RECENT);) {
+        if (udmon_family_equal(&(--recent)->family, family)) {
+            samples->family = &recent->family;
+            return;
+        }
+    }
+    if ((samples->family_count < SAMPLES_FAMILIES) && (udmon_family_copy(family, copy) == 0)) {
+        samples->family = &copy->family;
+        ++samples->family_count;
+    }
 }
 
 void samples_end(struct samples *samples)

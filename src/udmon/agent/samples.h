@@ -3,12 +3,18 @@
 #define UDMON_AGENT_SAMPLES_H
 
 #include "../include/udmon_module.h"
+#include "../lib/metric.h"
 
 #include <stdbool.h>
 #include <stdio.h>
 
 /* Larger sets are emitted in parts. Memory is touched only when needed. */
-enum { SAMPLES_MAX = 16384, SAMPLES_SEEN_MIN = 256, SAMPLES_SEEN = 4 * SAMPLES_MAX };
+enum {
+    SAMPLES_MAX = 16384,
+    SAMPLES_SEEN_MIN = 256,
+    SAMPLES_SEEN = 4 * SAMPLES_MAX,
+    SAMPLES_FAMILIES = 2048
+};
 
 struct samples {
     struct udmon_node *node;
@@ -19,6 +25,9 @@ struct samples {
     uint32_t seen[SAMPLES_SEEN]; /* hashes of the names of this set, an open table; 0: free */
     struct udmon_metric metrics[SAMPLES_MAX];
     char names[SAMPLES_MAX][UDMON_METRIC_NAME_MAX + 1];
+    const struct udmon_family *family; /* of the samples that are added from now on, or NULL */
+    size_t family_count;
+    struct udmon_family_text families[SAMPLES_FAMILIES]; /* described since samples_begin */
 };
 
 /** Begins the sample set of the calling thread. The loop and each worker have a set. */
@@ -26,6 +35,11 @@ struct samples *samples_begin(struct udmon_node *node);
 /** `format` makes the name. A full set is emitted, and a new set begins. */
 void samples_add(struct samples *samples, int counter, double value, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+/**
+ * Describes the samples that are added from now on. NULL ends a description. An invalid name, or a
+ * name after SAMPLES_FAMILIES others, stays without a description.
+ */
+void samples_describe(struct samples *samples, const struct udmon_family *family);
 void samples_end(struct samples *samples);
 
 /** Copies text to a label's value, with escapes; invalid characters become '_'. */

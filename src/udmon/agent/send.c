@@ -8,12 +8,23 @@
 #include "worker.h"
 #include "../lib/base/log.h"
 #include "../lib/metric.h"
+#include "../lib/net/loop.h"
 #include "../include/udmon.h"
+#include "common/fnv.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { SEND_FAMILIES = 4096, SEND_FAMILY_AGAIN_S = 60 };
+
+/* A description that was sent. */
+struct described {
+    uint64_t hash; /* 0: free */
+    uint64_t at_ns;
+};
 
 struct sender {
     LIST_ENTRY(sender) list;
@@ -24,6 +35,8 @@ struct sender {
     int number;       /* index of the present or last collector; -1: never connected */
     uint64_t dropped; /* samples that a full queue has dropped, as in the log */
     struct udmon_log_limit lost, unqueued, full; /* lines that would come again and again */
+    struct described described[SEND_FAMILIES];   /* an open table; sent since it was cleared */
+    size_t described_count;
 };
 
 static LIST_HEAD(, sender) senders = LIST_HEAD_INITIALIZER(senders);
@@ -31,6 +44,12 @@ static LIST_HEAD(, sender) senders = LIST_HEAD_INITIALIZER(senders);
 static const char *const send_options[] = {"server", "secret", "source", "datagram",
                                            "flush",  "queue",  "name",   "return",
                                            "ca",     "cert",   "key",    NULL};
+
+static void send_forget_described(struct sender *sender)
+{
+    memset(sender->described, 0, sizeof(sender->described));
+    sender->described_count = 0;
+}
 
 /*
  * Logs the collector of the samples from now on. A change of the collector is logged as a warning.
@@ -44,6 +63,7 @@ static void send_connected(struct sender *sender, const char *transport)
         udmon_warn("samples go to %s now (number %d of %s)", address, number + 1, sender->server);
     }
     sender->number = number;
+    send_forget_described(sender); /* a collector that has started knows no descriptions */
     udmon_info("connected to %s over %s", address, transport);
 }
 
@@ -161,26 +181,76 @@ static void send_tell_dropped(struct sender *sender)
     }
 }
 
+/* Queues a record. `length`: of the record, or negative if it could not be made. */
+static void send_record(struct udmon_node *node, struct sender *sender, const char *name,
+                        const uint8_t *record, int length)
+{
+    if (length < 0) {
+        udmon_warn_limited(&sender->unqueued, "node %s: '%s' is no name of a metric", node->name,
+                           name);
+        return;
+    }
+    length = udmon_client_send(sender->client, record, length);
+    if (length < 0) {
+        udmon_warn_limited(&sender->unqueued, "node %s: a sample could not be queued: %s",
+                           node->name, strerror(-length));
+    }
+}
+
+static uint64_t send_family_hash(const struct udmon_family *family)
+{
+    uint64_t hash = FNV_START + (2 * family->type) + !!family->counter;
+
+    hash = fnv1a(hash, family->name, strlen(family->name) + 1);
+    hash = fnv1a(hash, family->unit, strlen(family->unit) + 1);
+    hash = fnv1a(hash, family->help, strlen(family->help));
+    return (hash != 0) ? hash : 1;
+}
+
+/*
+ * Whether the description must be sent now. Descriptions are sent again from time to time, because a
+ * queue or a network may have lost one, and a relay does not keep them for its upper collector.
+ */
+static bool send_must_describe(struct sender *sender, const struct udmon_family *family)
+{
+    uint64_t hash = send_family_hash(family), now_ns = udmon_now_ns();
+    struct described *place;
+    size_t at;
+
+    if (2 * sender->described_count >= SEND_FAMILIES) {
+        send_forget_described(sender);
+    }
+    at = hash % SEND_FAMILIES;
+    while ((sender->described[at].hash != 0) && (sender->described[at].hash != hash)) {
+        at = (at + 1) % SEND_FAMILIES;
+    }
+    place = &sender->described[at];
+    if ((place->hash == hash) &&
+        ((now_ns - place->at_ns) < (SEND_FAMILY_AGAIN_S * UINT64_C(1000000000)))) {
+        return false;
+    }
+    sender->described_count += (place->hash == 0);
+    *place = (struct described){.hash = hash, .at_ns = now_ns};
+    return true;
+}
+
 static void send_receive(struct udmon_node *node, void *state, const struct udmon_metric *metrics,
                          size_t count)
 {
-    uint8_t record[UDMON_METRIC_RECORD_MAX];
+    uint8_t record[UDMON_RELAYED_RECORD_MAX];
+    const struct udmon_family *family = NULL;
     struct sender *sender = state;
-    int length;
     size_t i;
 
     for (i = 0; i < count; ++i) {
-        length = udmon_metric_encode(&metrics[i], record);
-        if (length < 0) {
-            udmon_warn_limited(&sender->unqueued, "node %s: '%s' is no name of a metric",
-                               node->name, metrics[i].name);
-        } else {
-            length = udmon_client_send(sender->client, record, length);
-            if (length < 0) {
-                udmon_warn_limited(&sender->unqueued, "node %s: a sample could not be queued: %s",
-                                   node->name, strerror(-length));
-            }
+        if ((metrics[i].family != NULL) && (metrics[i].family != family) &&
+            send_must_describe(sender, metrics[i].family)) {
+            send_record(node, sender, metrics[i].family->name, record,
+                        udmon_family_encode(metrics[i].family, NULL, record));
         }
+        family = metrics[i].family;
+        send_record(node, sender, metrics[i].name, record,
+                    udmon_metric_encode(&metrics[i], record));
     }
     send_tell_dropped(sender);
 }
