@@ -117,7 +117,7 @@ TEST_F(QuotaTest, AShareOfTheHistoryIsOfTheMinuteBefore)
     EXPECT_EQ(2 * burst, store(&quota, 2 * burst)); // no limit
 }
 
-// A relay was without its upper collector until the relay's queue was full, with samples of one node.
+// A relay was without its upper collector until its queue was full, with samples of one node.
 TEST_F(QuotaTest, AFullQueueOfARelayIsTakenAndStored)
 {
     const size_t record = sizeof(struct udmon_metric_header) + strlen("xn"); // the least

@@ -208,8 +208,8 @@ static uint64_t send_family_hash(const struct udmon_family *family)
 }
 
 /*
- * Whether the description must be sent now. Descriptions are sent again from time to time, because a
- * queue or a network may have lost one, and a relay does not keep them for its upper collector.
+ * Whether the description must be sent now. Descriptions are sent again from time to time, because
+ * a queue or a network may have lost one, and a relay does not keep them for its upper collector.
  */
 static bool send_must_describe(struct sender *sender, const struct udmon_family *family)
 {

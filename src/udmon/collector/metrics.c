@@ -199,8 +199,8 @@ static void write_help(FILE *out, int format, const char *help)
 }
 
 /*
- * Writes the header of a family. In OpenMetrics the family of a counter has no suffix _total, and the
- * name must end in the unit.
+ * Writes the header of a family. In OpenMetrics the family of a counter has no suffix _total, and
+ * the name must end in the unit.
  */
 static void write_header(FILE *out, int format, const char *name, size_t length, int counter,
                          int type, const char *unit, const char *help)

@@ -249,7 +249,7 @@ int udmon_relayed_encode(const struct udmon_relayed *relayed,
                         relayed->node, record);
 }
 
-/* Reads header and name of a record of the version. Returns the length of further text, or -EPROTO. */
+/* Reads header and name of a record of the version. Returns the length of the rest, or -EPROTO. */
 static int metric_read_text(const void *record, size_t length, unsigned version,
                             struct udmon_metric_header *header,
                             char name[UDMON_METRIC_NAME_MAX + 1])

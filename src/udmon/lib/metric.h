@@ -1,7 +1,7 @@
 /*
- * Samples between agents, collectors and upper collectors: a libudmon record for each sample, and for
- * each description of a family. Name and labels are written as in Prometheus, without the suffix
- * "_total" of counters: cpu_seconds{cpu="0",mode="user"}.
+ * Samples between agents, collectors and upper collectors: a libudmon record for each sample, and
+ * for each description of a family. Name and labels are written as in Prometheus, without the
+ * suffix "_total" of counters: cpu_seconds{cpu="0",mode="user"}.
  */
 #ifndef UDMON_METRIC_H
 #define UDMON_METRIC_H
@@ -76,7 +76,7 @@ struct udmon_family_text {
     char help[UDMON_HELP_MAX + 1];
 };
 
-/** Copies a description. A help or a unit that is invalid or too long is left out. -EINVAL: no name. */
+/** Copies a description. An invalid help or unit is left out. -EINVAL: the name is invalid. */
 int udmon_family_copy(const struct udmon_family *family, struct udmon_family_text *copy);
 /** Whether two descriptions are equal. */
 bool udmon_family_equal(const struct udmon_family *a, const struct udmon_family *b);
