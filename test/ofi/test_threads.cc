@@ -47,6 +47,17 @@ TEST(Threads, AutomaticProgress)
     EXPECT_EQ(0, fi_close(&mr->fid));
 }
 
+/* A domain that closes ends its thread, also a thread that has just begun */
+TEST(Threads, AutomaticProgressEnds)
+{
+    Wish automatic;
+
+    automatic.data_progress = FI_PROGRESS_AUTO;
+    for (int i = 0; i < 200; i++) {
+        Node node(automatic);
+    }
+}
+
 /* Each thread sends to itself on the other side, with a tag of its own, and reads completions that
  * may belong to any other thread */
 TEST(Threads, ShareEndpointsAndQueues)

@@ -13,9 +13,15 @@ static void *gfi_thread_main(void *arg)
     struct gfi_domain *domain = arg;
     bool may_sleep;
 
-    while (!__atomic_load_n(&domain->stop_thread, __ATOMIC_ACQUIRE)) {
+    for (;;) {
         gfi_lock(domain);
         gfi_wait_clear(domain->thread_signal_fd);
+        /* After the signal is cleared, because gfi_thread_stop() stores before it signals. acquire:
+         * pairs with that store. */
+        if (__atomic_load_n(&domain->stop_thread, __ATOMIC_ACQUIRE)) {
+            gfi_unlock(domain);
+            return NULL;
+        }
         may_sleep = gfi_may_sleep(domain);
         gfi_unlock(domain);
         if (may_sleep) {
@@ -24,7 +30,6 @@ static void *gfi_thread_main(void *arg)
             sched_yield(); /* the program's threads need the lock */
         }
     }
-    return NULL;
 }
 
 int gfi_thread_start(struct gfi_domain *domain)
