@@ -115,6 +115,12 @@ static void gfi_domain_init_sizes(struct gfi_domain *domain)
     const uct_iface_attr_t *attr = &domain->uct.attr;
 
     domain->eager_size = gfi_min(gfi_params.eager_size, attr->cap.am.max_bcopy - GFI_MAX_PREFIX);
+    if (domain->eager_size < gfi_params.eager_size && gfi_params.eager_size != GFI_EAGER_SIZE) {
+        GFI_WARN(FI_LOG_DOMAIN,
+                 "FI_GLEX_EAGER_SIZE=%zu is more than the transport sends at once: %zu is used; "
+                 "UCX_GLEX_SRQ_UNIT_SIZE raises the limit\n",
+                 gfi_params.eager_size, domain->eager_size);
+    }
     /* without am_short all goes by am_bcopy */
     domain->short_size =
         attr->cap.flags & UCT_IFACE_FLAG_AM_SHORT ? attr->cap.am.max_short - sizeof(uint64_t) : 0;

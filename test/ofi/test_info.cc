@@ -1,6 +1,7 @@
 /* fi_getinfo(): what is offered, and that the rest is refused. */
 #include "node.h"
 
+#include <algorithm>
 #include <functional>
 #include <string>
 #include <unistd.h>
@@ -145,30 +146,57 @@ TEST(Info, WhatIsNotOfferedIsRefused)
     }
 }
 
-/* libfabric reads FI_LOG_LEVEL once, so another process runs the test above and logs */
-TEST(Info, TheLogNamesTheRefusedHint)
+/* The log of one test in another process, because libfabric reads its variables once */
+std::vector<std::string> log_of(const std::string &variables, const std::string &test)
 {
     char self[4096] = "", text[4096];
     std::vector<std::string> lines;
 
-    ASSERT_GT(readlink("/proc/self/exe", self, sizeof(self) - 1), 0);
-    FILE *out = popen((std::string("env -u GLEX_FABRIC FI_LOG_LEVEL=info FI_LOG_PROV=glex ") +
-                       self + " --gtest_filter=Info.WhatIsNotOfferedIsRefused 2>&1")
+    EXPECT_GT(readlink("/proc/self/exe", self, sizeof(self) - 1), 0);
+    FILE *out = popen(("env -u GLEX_FABRIC FI_LOG_PROV=glex " + variables + " " + self +
+                       " --gtest_filter=" + test + " 2>&1")
                           .c_str(),
                       "r");
-    ASSERT_NE(nullptr, out);
-    while (fgets(text, sizeof(text), out) != nullptr) {
+    EXPECT_NE(nullptr, out);
+    while (out != nullptr && fgets(text, sizeof(text), out) != nullptr) {
         /* the name of another provider before this one: the other provider asks for itself */
-        if (strstr(text, "::glex:") != nullptr && strstr(text, "hint ") != nullptr) {
-            lines.emplace_back(strstr(text, "hint "));
+        if (strstr(text, "::glex:") != nullptr) {
+            lines.emplace_back(text);
         }
     }
     pclose(out);
-    ASSERT_EQ(std::size(refused), lines.size());
-    for (size_t i = 0; i < lines.size(); i++) {
-        std::string begin = std::string("hint ") + refused[i].field;
-        EXPECT_EQ(begin, lines[i].substr(0, begin.size())) << refused[i].what;
+    return lines;
+}
+
+TEST(Info, TheLogNamesTheRefusedHint)
+{
+    std::vector<std::string> hints;
+
+    for (const std::string &line : log_of("FI_LOG_LEVEL=info", "Info.WhatIsNotOfferedIsRefused")) {
+        if (line.find("hint ") != std::string::npos) {
+            hints.push_back(line.substr(line.find("hint ")));
+        }
     }
+    ASSERT_EQ(std::size(refused), hints.size());
+    for (size_t i = 0; i < hints.size(); i++) {
+        std::string begin = std::string("hint ") + refused[i].field;
+        EXPECT_EQ(begin, hints[i].substr(0, begin.size())) << refused[i].what;
+    }
+}
+
+TEST(Info, TheLogTellsOfASizeThatIsCut)
+{
+    const char *test = "Tagged.RemoteDataComesAlong",
+               *cut = "FI_GLEX_EAGER_SIZE=1000000 is more than";
+    auto says = [&](const std::string &variables) {
+        std::vector<std::string> lines = log_of(variables, test);
+        return std::any_of(lines.begin(), lines.end(), [&](const std::string &line) {
+            return line.find(cut) != std::string::npos;
+        });
+    };
+
+    EXPECT_FALSE(says("FI_LOG_LEVEL=warn"));
+    EXPECT_TRUE(says("FI_LOG_LEVEL=warn FI_GLEX_EAGER_SIZE=1000000"));
 }
 
 TEST(Info, OnlyWhatIsAskedForIsSwitchedOn)

@@ -54,6 +54,7 @@
 #define GFI_MR_SCALABLE              (1 << 1)
 #define GFI_MR_FLAGS                 ((uint64_t)(FI_HMEM_HOST_ALLOC | FI_RMA_EVENT))
 #define GFI_PROGRESS_CONTROL_UNIFIED ((enum fi_progress)3)
+#define GFI_EAGER_SIZE               8192 /* FI_GLEX_EAGER_SIZE, unless it is set */
 #define GFI_INJECT_SIZE              4096
 #define GFI_GOODBYE_MS               2000 /* how long closing waits until all is sent */
 

@@ -8,7 +8,7 @@ struct fi_provider gfi_provider = {
 };
 
 struct gfi_params gfi_params = {
-    .eager_size = 8192,
+    .eager_size = GFI_EAGER_SIZE,
     .tx_size = 1024,
     .rx_size = 1024,
     .unexpected_size = 64 << 20,
