@@ -15,7 +15,8 @@ fi_addr_t gfi_av_number(const struct gfi_av *av, uint64_t source)
 {
     uint64_t number;
 
-    return gfi_map_get(&av->by_source, source, &number) ? number : FI_ADDR_NOTAVAIL;
+    return gfi_map_get(&av->by_source, source, &number) ? av->entries[number].user_id :
+                                                          FI_ADDR_NOTAVAIL;
 }
 
 static int gfi_av_new_entry(struct gfi_av *av, fi_addr_t *number)
@@ -47,7 +48,9 @@ static void gfi_av_free_entry(struct gfi_av *av, fi_addr_t number)
     av->free = number;
 }
 
-static int gfi_av_insert_one(struct gfi_av *av, const struct gfi_addr *addr, fi_addr_t *number)
+/* `id`: reported by completions, or NULL for the number */
+static int gfi_av_insert_one(struct gfi_av *av, const struct gfi_addr *addr, const fi_addr_t *id,
+                             fi_addr_t *number)
 {
     struct gfi_av_entry entry = {.header = gfi_header(0, 0, addr->ep, 0)};
     uint64_t twin;
@@ -61,6 +64,7 @@ static int gfi_av_insert_one(struct gfi_av *av, const struct gfi_addr *addr, fi_
     if (ret != 0) {
         return ret;
     }
+    entry.user_id = id != NULL ? *id : *number;
     entry.source = entry.peer->id | (uint64_t)addr->ep << GFI_SRC_SHIFT;
     if (gfi_map_get(&av->by_source, entry.source, &twin)) {
         entry.has_twin = av->entries[twin].has_twin = true;
@@ -98,7 +102,7 @@ static int gfi_av_insert(struct fid_av *fid, const void *addrs, size_t count, fi
                          uint64_t flags, void *context)
 {
     struct gfi_av *av = gfi_av_of(fid);
-    bool async = (av->flags & FI_EVENT) != 0;
+    bool async = (av->flags & FI_EVENT) != 0, has_ids = (flags & FI_AV_USER_ID) != 0;
     int *errors = (flags & FI_SYNC_ERR) ? context : NULL, *own = NULL, ret, done = 0;
     struct gfi_addr addr;
     fi_addr_t number;
@@ -106,6 +110,9 @@ static int gfi_av_insert(struct fid_av *fid, const void *addrs, size_t count, fi
 
     if (async && av->eq == NULL) {
         return -FI_ENOEQ;
+    }
+    if (has_ids && numbers == NULL) {
+        return -FI_EINVAL;
     }
     if (async) {
         own = calloc(count + 1, sizeof(*own));
@@ -118,7 +125,7 @@ static int gfi_av_insert(struct fid_av *fid, const void *addrs, size_t count, fi
     for (i = 0; i < count; i++) {
         memcpy(&addr, (const uint8_t *)addrs + i * sizeof(addr), sizeof(addr));
         number = FI_ADDR_NOTAVAIL;
-        ret = gfi_av_insert_one(av, &addr, &number);
+        ret = gfi_av_insert_one(av, &addr, has_ids ? &numbers[i] : NULL, &number);
         done += ret == 0;
         if (numbers != NULL) {
             numbers[i] = ret == 0 ? number : FI_ADDR_NOTAVAIL;
@@ -292,7 +299,8 @@ int gfi_av_open(struct fid_domain *fid, struct fi_av_attr *attr, struct fid_av *
     struct gfi_domain *domain = gfi_domain_of(fid);
     struct gfi_av *av;
 
-    if (attr->name != NULL || (attr->flags & ~(uint64_t)FI_EVENT) != 0 || attr->rx_ctx_bits != 0) {
+    if (attr->name != NULL || (attr->flags & ~(uint64_t)(FI_EVENT | FI_AV_USER_ID)) != 0 ||
+        attr->rx_ctx_bits != 0) {
         GFI_INFO(FI_LOG_AV, "shared address vectors and receive contexts are not offered\n");
         return -FI_ENOSYS;
     }

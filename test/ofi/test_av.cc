@@ -217,6 +217,31 @@ TEST_P(AvTraffic, SourcesAreNamedByNumbersThatAreValid)
     EXPECT_EQ(third, message().source);
 }
 
+/* FI_AV_USER_ID: completions report the program's ids, and calls use the numbers */
+TEST_P(AvTraffic, SourcesAreNamedByIds)
+{
+    Wish wish;
+    wish.caps = FI_TAGGED | FI_SOURCE | FI_DIRECTED_RECV | FI_AV_USER_ID;
+    wish.av_type = GetParam();
+    open(wish);
+    EXPECT_TRUE(b->info->caps & FI_AV_USER_ID);
+    std::vector<char> name = a->name();
+    fi_addr_t with_id = 0x123456789abcdef, other = 77;
+
+    EXPECT_EQ(-FI_EINVAL, fi_av_insert(b->av, name.data(), 1, nullptr, FI_AV_USER_ID, nullptr));
+    EXPECT_EQ(a_of_b, message().source);
+    ASSERT_EQ(0, fi_av_remove(b->av, &a_of_b, 1, 0));
+    ASSERT_EQ(1, fi_av_insert(b->av, name.data(), 1, &with_id, FI_AV_USER_ID, nullptr));
+    EXPECT_EQ(a_of_b, with_id); /* the number that is free */
+    EXPECT_EQ(0x123456789abcdefu, message().source);
+    ASSERT_EQ(1, fi_av_insert(b->av, name.data(), 1, &other, FI_AV_USER_ID, nullptr));
+    ASSERT_EQ(0, fi_av_remove(b->av, &with_id, 1, 0));
+    EXPECT_EQ(77u, message().source);
+    ASSERT_EQ(0, fi_trecv(b->ep, buf, 8, nullptr, other, 1, 0, nullptr));
+    EXPECT_EQ(0, go([&] { return fi_tinject(a->ep, "message", 8, b_of_a, 1); }));
+    EXPECT_EQ(77u, next(*b).source);
+}
+
 /* A receive that names a source keeps it, though the number now means somebody else */
 TEST_P(AvTraffic, PostedReceivesKeepTheirSource)
 {

@@ -149,7 +149,8 @@ struct gfi_av_entry {
     uint64_t header;       /* the endpoint, in the header's place */
     uint64_t source;       /* as messages from there are matched */
     fi_addr_t next_free;
-    bool has_twin; /* another entry may have the same source */
+    fi_addr_t user_id; /* FI_AV_USER_ID: what completions report; else the entry's number */
+    bool has_twin;     /* another entry may have the same source */
 };
 
 struct gfi_av {
@@ -427,7 +428,7 @@ bool gfi_map_any(const struct gfi_map *map, uint64_t *key, uint64_t *value);
 
 int gfi_av_open(struct fid_domain *fid, struct fi_av_attr *attr, struct fid_av **av, void *context);
 
-/** Locked: the number that an address vector has for a source, or FI_ADDR_NOTAVAIL. */
+/** Locked: the number, or the program's id, of a source in an address vector; or FI_ADDR_NOTAVAIL. */
 fi_addr_t gfi_av_number(const struct gfi_av *av, uint64_t source);
 
 static inline struct gfi_av_entry *gfi_av_entry(const struct gfi_av *av, fi_addr_t addr)
