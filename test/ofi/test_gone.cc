@@ -6,6 +6,8 @@
 #include "node.h"
 
 #include <csignal>
+#include <rdma/fi_atomic.h>
+#include <set>
 #include <sys/wait.h>
 #include <tuple>
 #include <unistd.h>
@@ -197,6 +199,93 @@ TEST(GoneReport, InjectedWithCompletion)
     EXPECT_EQ(&msg, done.context);
     EXPECT_NE(0, done.err);
 }
+
+/* The rule of docs/ofi.md: an operation on a peer that dies is reported, unless it has FI_INJECT and no
+ * FI_COMPLETION. The peer has not said HELLO. */
+class GoneRule : public testing::TestWithParam<std::tuple<bool, uint64_t>>
+{
+};
+
+TEST_P(GoneRule, EachKindOfOperation)
+{
+    const auto [selective, flags] = GetParam();
+    Sender silent(8);
+    Wish wish;
+    wish.cq_flags = selective ? FI_SELECTIVE_COMPLETION : 0;
+    Node a(wish);
+    fi_addr_t peer = a.know(silent.name);
+    uint64_t data[5] = {1, 2, 3, 4, 5};
+    iovec iov[5];
+    fi_rma_iov remote = {0, sizeof(data[0]), 1};
+    fi_ioc operand = {&data[4], 1};
+    fi_rma_ioc target = {0, 1, 1};
+    fi_msg send{};
+    fi_msg_tagged tagged{};
+    fi_msg_rma write{}, read{};
+    fi_msg_atomic atomic{};
+    std::set<void *> reported;
+
+    for (int i = 0; i < 5; i++) {
+        iov[i] = {&data[i], sizeof(data[i])};
+    }
+    send.msg_iov = &iov[0];
+    tagged.msg_iov = &iov[1];
+    write.msg_iov = &iov[2];
+    read.msg_iov = &iov[3];
+    send.iov_count = tagged.iov_count = write.iov_count = read.iov_count = atomic.iov_count = 1;
+    send.addr = tagged.addr = write.addr = read.addr = atomic.addr = peer;
+    write.rma_iov = read.rma_iov = &remote;
+    write.rma_iov_count = read.rma_iov_count = atomic.rma_iov_count = 1;
+    atomic.msg_iov = &operand;
+    atomic.rma_iov = &target;
+    atomic.datatype = FI_UINT64;
+    atomic.op = FI_SUM;
+    send.context = &data[0];
+    tagged.context = &data[1];
+    write.context = &data[2];
+    read.context = &data[3];
+    atomic.context = &data[4];
+    ASSERT_EQ(0, fi_sendmsg(a.ep, &send, flags));
+    ASSERT_EQ(0, fi_tsendmsg(a.ep, &tagged, flags));
+    ASSERT_EQ(0, fi_writemsg(a.ep, &write, flags));
+    ASSERT_EQ(flags & FI_INJECT ? -FI_EBADFLAGS : 0, fi_readmsg(a.ep, &read, flags));
+    ASSERT_EQ(0, fi_atomicmsg(a.ep, &atomic, flags));
+    ASSERT_EQ(0, fi_inject(a.ep, data, 8, peer));
+    ASSERT_EQ(0, fi_tinject(a.ep, data, 8, peer, 1));
+    ASSERT_EQ(0, fi_inject_write(a.ep, data, 8, peer, 0, 1));
+    ASSERT_EQ(0, fi_inject_atomic(a.ep, data, 1, peer, 0, 1, FI_UINT64, FI_SUM));
+    /* this operation is reported in every case */
+    int plain;
+    ASSERT_EQ(0, fi_tsend(a.ep, data, 8, nullptr, peer, 1, &plain));
+    silent.end(IS_KILLED);
+    bool is_silent = selective && (flags & FI_INJECT) && !(flags & FI_COMPLETION);
+    size_t expected = 1 + (is_silent ? 0 : flags & FI_INJECT ? 4 : 5);
+    ASSERT_TRUE(wait_for({&a}, [&] { return a.done.size() >= expected; }));
+    for (int i = 0; i < 1000; i++) {
+        a.poll();
+    }
+    for (const Done &done : a.done) {
+        EXPECT_NE(0, done.err);
+        EXPECT_TRUE(reported.insert(done.context).second);
+    }
+    EXPECT_EQ(expected, reported.size());
+    for (auto &context : data) {
+        bool is_read = &context == &data[3];
+        EXPECT_EQ(!is_silent && !(is_read && (flags & FI_INJECT)), reported.count(&context) == 1);
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Flags, GoneRule,
+                         testing::Combine(testing::Bool(),
+                                          testing::Values(0, FI_COMPLETION, FI_INJECT,
+                                                          FI_INJECT | FI_COMPLETION)),
+                         [](const testing::TestParamInfo<GoneRule::ParamType> &rule) {
+                             uint64_t flags = std::get<1>(rule.param);
+
+                             return std::string(std::get<0>(rule.param) ? "Selective" : "All") +
+                                    (flags & FI_INJECT ? "Inject" : "") +
+                                    (flags & FI_COMPLETION ? "Completion" : "");
+                         });
 
 /* A send that was accepted is reported when its endpoint is closed, if its peer never says HELLO */
 TEST(GoneReport, SendOfAClosedEndpoint)

@@ -32,9 +32,9 @@ TEST(Threads, AutomaticProgress)
     EXPECT_EQ(0, next_done(a, {&a}).err);
     EXPECT_EQ(0, next_done(b, {&b}).err);
     EXPECT_EQ(data, got);
+    memset(got.data(), 0, 8);
     ASSERT_EQ(0, fi_mr_reg(b.domain, got.data(), 8, FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 0, 0, &mr,
                            nullptr));
-    memset(got.data(), 0, 8);
     for (uint64_t i = 0; i < 100; i++) {
         ASSERT_EQ(0, retry({&a}, [&] {
                       return fi_fetch_atomic(a.ep, &one, 1, nullptr, &old, nullptr, b_of_a,
