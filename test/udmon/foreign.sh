@@ -1,8 +1,8 @@
 #!/bin/bash
 # shellcheck disable=SC2016 # commands for eval
 # Other people's metrics pass through agent and collector unchanged: textfile and scraped endpoint -> agent -> collector ->
-# relay -> upper collector -> /metrics. HELP, TYPE and UNIT. Labels of any UTF-8 with escapes, long ones, names with ':', gauges that end in _total, a
-# gauge x beside a counter x_total, NaN and infinities. What is refused is counted and named once.
+# relay -> upper collector -> /metrics. HELP, TYPE and UNIT. Labels of any UTF-8 with escapes, long ones, names with ':',
+# gauges that end in _total, a gauge x beside a counter x_total, NaN and infinities. What is refused is counted and named once.
 set -u
 # shellcheck source=test/udmon/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -56,6 +56,7 @@ bad{label="\q"} 4
 END
 collector 1 --relays relay0
 collector 0 -u "tcp://$(address 1)" -N relay0
+await is 0 udmon_relay_server 1 # a relay without its upper collector passes no descriptions on
 agent a "server = tcp://$(address 0)" <<END
 [files]
 type = textfile

@@ -93,6 +93,35 @@ TEST(Relayed, OtherRecordsAreRefused)
     EXPECT_FALSE(decode(good, &back, name));
 }
 
+// The queue of a relay without its upper collector keeps samples. Agents send descriptions again.
+TEST(Relay, DescriptionsDoNotWaitForTheUpperCollector)
+{
+    const struct udmon_family family = {"a", 0, UDMON_TYPE_GAUGE, "", "help"};
+    const struct udmon_metric metric = {"a", 1, 2, 0, 0, &family};
+    struct udmon_options options;
+    struct udmon_stats stats;
+    struct udmon_loop loop;
+    struct relay relay = {};
+    struct store store;
+    struct host *host;
+
+    store_init(&store);
+    host = store_host(&store, "n");
+    udmon_options_init(&options);
+    options.name = "relay";
+    ASSERT_EQ(0, udmon_loop_open(&loop));
+    ASSERT_EQ(0, relay_open(&relay, "tcp://127.0.0.1:1", &options, &loop));
+    relay_family(&relay, host, &family);
+    udmon_client_stats(relay.client, &stats);
+    EXPECT_EQ(0u, stats.queued);
+    relay_sample(&relay, host, &metric, 1, 0);
+    udmon_client_stats(relay.client, &stats);
+    EXPECT_EQ(1u, stats.queued);
+    relay_close(&relay);
+    udmon_loop_close(&loop);
+    store_free(&store);
+}
+
 struct RelayedState : testing::Test {
     struct store store;
     struct host *host;

@@ -85,10 +85,17 @@ static void relay_send(struct relay *relay, const struct udmon_relayed *relayed)
     relay_record(relay, relayed->node, record, udmon_relayed_encode(relayed, record));
 }
 
+/*
+ * Without the upper collector, repeated descriptions would take the queue's room from samples. Agents
+ * send the descriptions again.
+ */
 void relay_family(struct relay *relay, const struct host *host, const struct udmon_family *family)
 {
     uint8_t record[UDMON_RELAYED_RECORD_MAX];
 
+    if (udmon_client_state(relay->client) != UDMON_CONNECTED) {
+        return;
+    }
     relay_record(relay, host->name, record, udmon_family_encode(family, host->name, record));
 }
 
