@@ -47,6 +47,14 @@ odd{kind="minus"} -Inf
 odd{kind="small"} 1e-300
 odd{kind="zero"} 0
 END
+# A histogram of many sensors whose HELP is no UTF-8: its parts alternate, and it takes no other HELP away.
+{
+    printf '# HELP parts \xff\n# TYPE parts histogram\n'
+    for ((i = 0; i < 700; i++)); do
+        printf 'parts_bucket{i="%d",le="+Inf"} 1\nparts_sum{i="%d"} 1\nparts_count{i="%d"} 1\n' $i $i $i
+    done
+    printf '# HELP behind_parts The family behind the histogram.\n# TYPE behind_parts gauge\nbehind_parts 1\n'
+} >"$dir/prom/parts.prom"
 cat >"$dir/prom/wrong.prom" <<'END'
 twice{a="1"} 1
 twice{a="1"} 2
@@ -106,6 +114,8 @@ END
 check "each sample of the file stands in /metrics as it was, with its HELP and TYPE" same 0
 await has 1 node_textfile_scrape_error
 check "and passes through a relay" same 1
+check "families behind a histogram with a wrong HELP have their HELP" \
+    grep -q '^# HELP behind_parts The family behind the histogram.$' "$dir/metrics"
 check "promtool has nothing to say of the format" eval \
     'promtool check metrics <"$dir/metrics" 2>&1 | grep -i "error\|parsing" && exit 1; true'
 openmetrics() {

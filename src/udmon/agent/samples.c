@@ -134,23 +134,25 @@ void samples_add(struct samples *samples, int counter, double value, const char 
     metric->family = samples->family;
 }
 
+/* The copy is compared: a text that a copy leaves out makes no difference. */
 void samples_describe(struct samples *samples, const struct udmon_family *family)
 {
-    struct udmon_family_text *copy = &samples->families[samples->family_count], *recent;
+    struct udmon_family_text copy, *end = &samples->families[samples->family_count], *recent;
 
     samples->family = NULL;
-    if (family == NULL) {
+    if ((family == NULL) || (udmon_family_copy(family, &copy) < 0)) {
         return;
     }
     /* The parts of a histogram alternate. */
-    for (recent = copy; (recent > samples->families) && (copy - recent < SAMPLES_RECENT);) {
-        if (udmon_family_equal(&(--recent)->family, family)) {
+    for (recent = end; (recent > samples->families) && (end - recent < SAMPLES_RECENT);) {
+        if (udmon_family_equal(&(--recent)->family, &copy.family)) {
             samples->family = &recent->family;
             return;
         }
     }
-    if ((samples->family_count < SAMPLES_FAMILIES) && (udmon_family_copy(family, copy) == 0)) {
-        samples->family = &copy->family;
+    if (samples->family_count < SAMPLES_FAMILIES) {
+        udmon_family_copy(&copy.family, end);
+        samples->family = &end->family;
         ++samples->family_count;
     }
 }
