@@ -148,6 +148,29 @@ check "the error is a metric" is 0 node_textfile_scrape_error 1
 check "as is each file's time" [ "$(get 0 /metrics | grep -c "^node_textfile_mtime_seconds{.*good.prom\"[,}]")" -eq 1 ]
 rm "$dir/prom/wrong.prom"
 check "without the wrong file there is no error" await is 0 node_textfile_scrape_error 0
+# descriptions NODE TICKS SERIES: sets `described` to the number of the node's descriptions, after some ticks
+descriptions() {
+    local stored received
+    get 0 /metrics >"$dir/counts"
+    received=$(awk -v line="udmon_records_received_total{node=\"$1\"}" '$1 == line { print $2 }' "$dir/counts")
+    stored=$(awk -v line="udmon_node_samples_stored_total{node=\"$1\"}" '$1 == line { print $2 }' "$dir/counts")
+    described=$((${received:-0} - ${stored:-0}))
+    [[ ${stored:-0} -ge $(($2 * $3)) ]]
+}
+mkdir "$dir/many"
+for ((i = 0; i < 2100; i++)); do
+    echo "many_$i 1"
+done >"$dir/many/many.prom"
+agent b "server = tcp://$(address 0)" <<END
+[files]
+type = textfile
+directory = $dir/many
+interval = 0.2
+to = out
+END
+check "a node with very many families sends samples" await descriptions b 8 2100
+check "and does not describe all families in each tick" [ "$described" -le 5000 ]
+stop b
 slay collector0
 collector 0 -u "tcp://$(address 1)" -N relay0
 await at_least 0 udmon_agent_connections_total 2

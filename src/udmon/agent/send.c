@@ -18,7 +18,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SEND_FAMILIES = 4096, SEND_FAMILY_AGAIN_S = 60 };
+enum { SEND_FAMILIES = 4096 /* half of the places are used at most */ };
+#define SEND_FAMILY_AGAIN_NS UINT64_C(60000000000)
 
 /* A description that was sent. */
 struct described {
@@ -37,6 +38,7 @@ struct sender {
     struct udmon_log_limit lost, unqueued, full; /* lines that would come again and again */
     struct described described[SEND_FAMILIES];   /* an open table; sent since it was cleared */
     size_t described_count;
+    uint64_t cleared_ns; /* when the table was cleared */
 };
 
 static LIST_HEAD(, sender) senders = LIST_HEAD_INITIALIZER(senders);
@@ -49,6 +51,7 @@ static void send_forget_described(struct sender *sender)
 {
     memset(sender->described, 0, sizeof(sender->described));
     sender->described_count = 0;
+    sender->cleared_ns = udmon_now_ns();
 }
 
 /*
@@ -207,29 +210,56 @@ static uint64_t send_family_hash(const struct udmon_family *family)
     return (hash != 0) ? hash : 1;
 }
 
+/* The place of a hash, or the free place for it. */
+static struct described *send_described(struct sender *sender, uint64_t hash)
+{
+    size_t at = hash % SEND_FAMILIES;
+
+    while ((sender->described[at].hash != 0) && (sender->described[at].hash != hash)) {
+        at = (at + 1) % SEND_FAMILIES;
+    }
+    return &sender->described[at];
+}
+
+/*
+ * Whether a description that the table lacks can be entered. A full table is cleared once in a while. So
+ * a node with more families than places sends each of them at some time, and not all in each tick.
+ */
+static bool send_has_place(struct sender *sender, uint64_t now_ns)
+{
+    if (2 * sender->described_count < SEND_FAMILIES) {
+        return true;
+    }
+    if ((now_ns - sender->cleared_ns) < SEND_FAMILY_AGAIN_NS) {
+        return false;
+    }
+    send_forget_described(sender);
+    return true;
+}
+
 /*
  * Whether the description must be sent now. Descriptions are sent again from time to time, because
- * a queue or a network may have lost one, and a relay does not keep them for its upper collector.
+ * a queue or a network may have lost one, and a relay does not keep them for its upper collector. A
+ * repetition takes no room in the queue of a sender without a collector: after the connection all
+ * descriptions are sent.
  */
 static bool send_must_describe(struct sender *sender, const struct udmon_family *family)
 {
     uint64_t hash = send_family_hash(family), now_ns = udmon_now_ns();
-    struct described *place;
-    size_t at;
+    struct described *place = send_described(sender, hash);
 
-    if (2 * sender->described_count >= SEND_FAMILIES) {
-        send_forget_described(sender);
+    if (place->hash == hash) {
+        if (((now_ns - place->at_ns) < SEND_FAMILY_AGAIN_NS) ||
+            (udmon_client_state(sender->client) != UDMON_CONNECTED)) {
+            return false;
+        }
+    } else {
+        if (!send_has_place(sender, now_ns)) {
+            return false;
+        }
+        place = send_described(sender, hash);
+        ++sender->described_count;
     }
-    at = hash % SEND_FAMILIES;
-    while ((sender->described[at].hash != 0) && (sender->described[at].hash != hash)) {
-        at = (at + 1) % SEND_FAMILIES;
-    }
-    place = &sender->described[at];
-    if ((place->hash == hash) &&
-        ((now_ns - place->at_ns) < (SEND_FAMILY_AGAIN_S * UINT64_C(1000000000)))) {
-        return false;
-    }
-    sender->described_count += (place->hash == 0);
     *place = (struct described){.hash = hash, .at_ns = now_ns};
     return true;
 }
