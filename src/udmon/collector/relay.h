@@ -42,9 +42,9 @@ void relay_close(struct relay *relay);
 
 void relay_sample(struct relay *relay, const struct host *host, const struct udmon_metric *metric,
                   int64_t time_ms, int late);
-/** An agent has connected or gone. With the store's lock held. */
-/** Passes the description of a family on. */
+/** Passes the description of a family on, if the upper collector is there. */
 void relay_family(struct relay *relay, const struct host *host, const struct udmon_family *family);
+/** An agent has connected or gone. With the store's lock held. */
 void relay_state(struct relay *relay, struct host *host);
 /**
  * Called each second, with the store's lock held: sends changed states and counters, logs
