@@ -39,15 +39,15 @@ longest() {
     done | awk '$2 != 200 { bad = 1 } { if ($1 > most) most = $1 } END { print bad ? "failed" : int(most * 1000) }'
 }
 
-# scraped_in MS: generous, since other tests run beside this one; what is measured is printed
-scraped_in() {
+# No scrape waits until another connection ends by its time limit, the shortest of which is 10 s.
+scraped() {
     local ms
     ms=$(longest)
     echo "# the longest of 20 scrapes: $ms ms"
-    [[ $ms != failed && $ms -lt $1 ]]
+    [[ $ms != failed && $ms -lt 10000 ]]
 }
 
-check "nobody asks: /metrics" scraped_in 5000
+check "nobody asks: /metrics" scraped
 
 stranger pages "$((port + 1))" "$dir" <<'END'
 import sys, threading, time, urllib.request
@@ -64,7 +64,7 @@ open(sys.argv[2] + "/pages", "w").close()
 time.sleep(600)
 END
 await test -e "$dir/pages"
-check "ten open pages: /metrics" scraped_in 5000
+check "ten open pages: /metrics" scraped
 
 # One question that asks for the same family 250 times.
 asks_long() {
@@ -97,7 +97,7 @@ while True:
     time.sleep(0.2)
 END
 await test -e "$dir/dripping"
-check "1,100 dripping connections: /metrics" scraped_in 5000
+check "1,100 dripping connections: /metrics" scraped
 stop dripper
 
 stranger sluggard "$((port + 1))" "$dir" <<'END'
@@ -115,7 +115,7 @@ open(sys.argv[2] + "/sluggish", "w").close()
 time.sleep(600)
 END
 await test -e "$dir/sluggish"
-check "300 readers that do not read: /metrics" scraped_in 5000
+check "300 readers that do not read: /metrics" scraped
 stop sluggard
 check "the collector ends well" stop collector0
 
