@@ -1004,17 +1004,31 @@ static void case_shares(void)
 
 /* ---- memory that disappears ------------------------------------------------------------------ */
 
-#define BIG    (32u << 20)
-#define REUSED 0x55 /* what the program does with the memory afterwards */
+#define BIG       (32u << 20)
+#define REUSED    0x55 /* what the program does with the memory afterwards */
+#define FAR_BELOW (UINT64_C(1) << 36)
 
 /* How memory disappears. */
 enum gone { DEREGISTERED, UNMAPPED, FORBIDDEN, NUM_GONE };
 
+/*
+ * Far below all other mappings. The kernel places new mappings as high as it can, so that buffers of
+ * the network never come to lie in memory that has disappeared: a put would overwrite them.
+ */
 static char *map_big(void)
 {
-    char *big = mmap(NULL, BIG, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    static char *place;
+    char *big;
 
-    CHECK(big != MAP_FAILED);
+    if (place == NULL) {
+        big = mmap(NULL, BIG, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        CHECK(big != MAP_FAILED && munmap(big, BIG) == 0);
+        place = big - FAR_BELOW;
+    }
+    place -= 2 * BIG;
+    big = mmap(place, BIG, PROT_READ | PROT_WRITE,
+               MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    CHECK(big == place);
     memset(big, 1, BIG);
     return big;
 }
