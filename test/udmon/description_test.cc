@@ -1,6 +1,7 @@
 // Descriptions of families: on the wire, and which node's description counts.
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <cstring>
 #include <random>
 #include <string>
@@ -114,11 +115,23 @@ struct Descriptions : testing::Test {
     {
         store_free(&store);
     }
-    void put(struct host *host, const char *name, const char *help)
+    int put(struct host *host, const char *name, const char *help)
     {
         struct udmon_family family = family_of(name, help);
 
-        descriptions_put(&store.descriptions, host, &family, now);
+        return descriptions_put(&store.descriptions, host, &family, now);
+    }
+    int put_all(struct host *host, int type, const char *unit, const char *help)
+    {
+        struct udmon_family family = {"a", 0, type, unit, help};
+
+        return descriptions_put(&store.descriptions, host, &family, now);
+    }
+    std::string all() const
+    {
+        const struct udmon_family *found = descriptions_find(&store.descriptions, "a", 1, 0);
+
+        return std::to_string(found->type) + "," + found->unit + "," + found->help;
     }
     std::string help(const char *name)
     {
@@ -159,16 +172,65 @@ TEST_F(Descriptions, ARepeatedOneStays)
     EXPECT_EQ("one", help("a"));
 }
 
+TEST_F(Descriptions, AFullerOneCompletesAPoorOne)
+{
+    put_all(first, UDMON_TYPE_UNKNOWN, "", ""); // samples without comments
+    put_all(second, UDMON_TYPE_GAUGE, "", "two");
+    EXPECT_EQ("1,,two", all());
+    put_all(first, UDMON_TYPE_UNKNOWN, "", "");
+    EXPECT_EQ("1,,two", all());
+    put_all(first, UDMON_TYPE_COUNTER, "joules", "one"); // another type
+    put_all(first, UDMON_TYPE_GAUGE, "joules", "one");   // another help
+    put_all(first, UDMON_TYPE_GAUGE, "joules", "");      // no help
+    EXPECT_EQ("1,,two", all());
+    put_all(first, UDMON_TYPE_GAUGE, "joules", "two");
+    EXPECT_EQ("1,joules,two", all());
+    EXPECT_EQ(1u, first->descriptions);
+    EXPECT_EQ(0u, second->descriptions);
+}
+
+// Two sources of one node describe a family. The poor description would replace the full one each minute.
+TEST_F(Descriptions, APoorOneOfTheSameNodeWaits)
+{
+    put_all(first, UDMON_TYPE_GAUGE, "", "one");
+    put_all(first, UDMON_TYPE_UNKNOWN, "", "");
+    EXPECT_EQ("1,,one", all());
+    now += DESCRIPTION_OLD_NS;
+    put_all(first, UDMON_TYPE_GAUGE, "", "one");
+    put_all(first, UDMON_TYPE_UNKNOWN, "", "");
+    EXPECT_EQ("1,,one", all());
+    now += DESCRIPTION_OLD_NS;
+    put_all(first, UDMON_TYPE_UNKNOWN, "", ""); // the full one was not repeated
+    EXPECT_EQ("0,,", all());
+}
+
 TEST_F(Descriptions, ANodeHasALimitedNumber)
 {
     for (int i = 0; i < 2 * DESCRIPTIONS_OF_NODE; ++i) {
-        put(first, ("n" + std::to_string(i)).c_str(), "one");
+        EXPECT_EQ((i < DESCRIPTIONS_OF_NODE) ? 0 : -ENOSPC,
+                  put(first, ("n" + std::to_string(i)).c_str(), "one"));
     }
     EXPECT_EQ(size_t(DESCRIPTIONS_OF_NODE), store.descriptions.count);
-    put(second, "other", "two");
+    EXPECT_EQ(0, put(second, "other", "two"));
     EXPECT_EQ("two", help("other"));
-    put(first, "n0", "changed");
+    EXPECT_EQ(0, put(first, "other", "one")); // no limit is the reason
+    EXPECT_EQ("two", help("other"));
+    EXPECT_EQ(0, put(first, "n0", "changed"));
     EXPECT_EQ("changed", help("n0"));
+}
+
+TEST_F(Descriptions, AllNodesHaveALimitedNumber)
+{
+    const int nodes = DESCRIPTIONS_MAX / DESCRIPTIONS_OF_NODE;
+
+    for (int i = 0; i < nodes; ++i) {
+        struct host *host = store_host(&store, ("node" + std::to_string(i)).c_str());
+        for (int k = 0; k < DESCRIPTIONS_OF_NODE; ++k) {
+            ASSERT_EQ(0, put(host, (std::to_string(i) + "n" + std::to_string(k)).c_str(), "one"));
+        }
+    }
+    EXPECT_EQ(-ENOSPC, put(second, "other", "two"));
+    EXPECT_EQ(size_t(DESCRIPTIONS_MAX), store.descriptions.count);
 }
 
 TEST_F(Descriptions, TheyEndAfterTheirNodes)

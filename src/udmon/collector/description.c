@@ -2,6 +2,7 @@
 #include "store.h"
 #include "../lib/metric.h"
 
+#include <errno.h>
 #include <search.h>
 #include <stdlib.h>
 #include <string.h>
@@ -91,48 +92,64 @@ static void described_free(struct descriptions *descriptions, struct described *
     free(described);
 }
 
-/* Whether the node may describe the family, which has this description or NULL now. */
-static bool descriptions_may(const struct descriptions *descriptions, const struct host *owner,
-                             const struct described *present, uint64_t now_ns)
+/* Whether a part of a description has the same text as the other, or the other has no text. */
+static bool text_covers(const char *text, const char *other)
 {
-    if ((present != NULL) && (present->owner == owner)) {
-        return true;
-    }
-    if ((present != NULL) && (present->owner != NULL) &&
-        ((now_ns - present->described_ns) < DESCRIPTION_OLD_NS)) {
-        return false;
-    }
-    return (owner->descriptions < DESCRIPTIONS_OF_NODE) &&
-           ((present != NULL) || (descriptions->count < DESCRIPTIONS_MAX));
+    return (other[0] == '\0') || !strcmp(text, other);
 }
 
-void descriptions_put(struct descriptions *descriptions, struct host *owner,
-                      const struct udmon_family *family, uint64_t now_ns)
+/* Whether a description has all texts of the other, and more. */
+static bool family_completes(const struct udmon_family *family, const struct udmon_family *other)
+{
+    return ((other->type == UDMON_TYPE_UNKNOWN) || (other->type == family->type)) &&
+           text_covers(family->unit, other->unit) && text_covers(family->help, other->help) &&
+           !udmon_family_equal(family, other);
+}
+
+/* Whether the present description of a family gives way to the description of the node. */
+static bool described_yields(const struct described *present, const struct host *owner,
+                             const struct udmon_family *family, uint64_t now_ns)
+{
+    if ((present->owner == NULL) || ((now_ns - present->described_ns) >= DESCRIPTION_OLD_NS) ||
+        family_completes(family, &present->family)) {
+        return true;
+    }
+    /* Of two sources of one node, the fuller description counts. */
+    return (present->owner == owner) && !family_completes(&present->family, family);
+}
+
+int descriptions_put(struct descriptions *descriptions, struct host *owner,
+                     const struct udmon_family *family, uint64_t now_ns)
 {
     struct described *present = described_find(descriptions, family->name, family->counter),
                      *described;
+    bool own = (present != NULL) && (present->owner == owner);
 
-    if (!descriptions_may(descriptions, owner, present, now_ns)) {
-        return;
-    }
-    if ((present != NULL) && (present->owner == owner) &&
-        udmon_family_equal(&present->family, family)) {
+    if (own && udmon_family_equal(&present->family, family)) {
         present->described_ns = now_ns;
-        return;
+        return 0;
+    }
+    if ((present != NULL) && !described_yields(present, owner, family, now_ns)) {
+        return 0;
+    }
+    if ((!own && (owner->descriptions >= DESCRIPTIONS_OF_NODE)) ||
+        ((present == NULL) && (descriptions->count >= DESCRIPTIONS_MAX))) {
+        return -ENOSPC;
     }
     described = described_new(owner, family, now_ns);
     if (described == NULL) {
-        return;
+        return -ENOMEM;
     }
     if (present != NULL) {
         described_free(descriptions, present);
     }
     if (tsearch(described, &descriptions->tree, described_compare) == NULL) {
         free(described);
-        return;
+        return -ENOMEM;
     }
     ++descriptions->count;
     ++owner->descriptions;
+    return 0;
 }
 
 struct descriptions_walk {

@@ -1,8 +1,8 @@
 /*
  * Descriptions of families: TYPE, UNIT and HELP. A family has one description for all nodes, as in
  * /metrics. The node that describes a family first owns the description. Another node can change
- * it when the owner has not repeated it for DESCRIPTION_OLD_NS. All functions: with the store's
- * lock held.
+ * it when the owner has not repeated it for DESCRIPTION_OLD_NS. At any time, a description with the
+ * same texts and further texts replaces it. All functions: with the store's lock held.
  */
 #ifndef UDMON_COLLECTOR_DESCRIPTION_H
 #define UDMON_COLLECTOR_DESCRIPTION_H
@@ -23,9 +23,12 @@ struct descriptions {
 };
 
 void descriptions_free(struct descriptions *descriptions);
-/** A node describes a family. A description beyond a limit, or without memory, is ignored. */
-void descriptions_put(struct descriptions *descriptions, struct host *owner,
-                      const struct udmon_family *family, uint64_t now_ns);
+/**
+ * A node describes a family. 0 also if the present description stays. -ENOSPC: the node or all nodes
+ * together have too many descriptions; -ENOMEM.
+ */
+int descriptions_put(struct descriptions *descriptions, struct host *owner,
+                     const struct udmon_family *family, uint64_t now_ns);
 /** The description of the family with the first `length` bytes of the name, or NULL. */
 const struct udmon_family *descriptions_find(const struct descriptions *descriptions,
                                              const char *name, size_t length, int counter);
