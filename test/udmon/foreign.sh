@@ -33,6 +33,9 @@ gauge_total 8
 untyped_total{a="1"} 9
 # HELP undecided Help without a type.
 undecided 1
+# HELP backslash_metric In this format, \\" is no escape.
+# TYPE backslash_metric gauge
+backslash_metric 1
 # TYPE energy_joules gauge
 # UNIT energy_joules joules
 # HELP energy_joules Energy.
@@ -62,6 +65,25 @@ comma 1,5
 1wrong 3
 bad{label="\q"} 4
 END
+# An endpoint in OpenMetrics format.
+/usr/bin/python3 -c '
+import http.server, sys
+class Endpoint(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header("Content-Type", "application/openmetrics-text; version=1.0.0; charset=utf-8")
+        self.end_headers()
+        self.wfile.write(rb"""# HELP om_metric A \"quoted\" word, a \\ and\na second line.
+# TYPE om_metric gauge
+om_metric 1
+# EOF
+""")
+    def log_message(self, *arguments):
+        pass
+server = http.server.HTTPServer(("127.0.0.1", 0), Endpoint)
+print(server.server_port, file=open(sys.argv[1], "w"), flush=True)
+server.serve_forever()' "$dir/endpoint" &
+await test -s "$dir/endpoint"
 collector 1 --relays relay0
 collector 0 -u "tcp://$(address 1)" -N relay0
 await is 0 udmon_relay_server 1 # a relay without its upper collector passes no descriptions on
@@ -69,6 +91,11 @@ agent a "server = tcp://$(address 0)" <<END
 [files]
 type = textfile
 directory = $dir/prom
+interval = 0.3
+to = rack
+[endpoint]
+type = prometheus
+url = http://127.0.0.1:$(cat "$dir/endpoint")/metrics
 interval = 0.3
 to = rack
 [rack]
@@ -81,6 +108,7 @@ interval = 0.3
 to = out
 END
 check "samples come" await has 0 node_textfile_scrape_error
+check "also from an endpoint" await has 0 om_metric
 
 # same N: the samples and descriptions of the file as /metrics of collector N has them, without the node's label
 same() {
@@ -113,6 +141,7 @@ END
 }
 check "each sample of the file stands in /metrics as it was, with its HELP and TYPE" same 0
 await has 1 node_textfile_scrape_error
+await has 1 om_metric
 check "and passes through a relay" same 1
 check "families behind a histogram with a wrong HELP have their HELP" \
     grep -q '^# HELP behind_parts The family behind the histogram.$' "$dir/metrics"
@@ -130,6 +159,8 @@ described = {f.name: (f.type, f.unit, f.documentation) for f in families}
 for name, right in {
     "utf_metric": ("gauge", "", "Größe: a \"quoted\" word, a \\ and\na second line."),
     "undecided": ("unknown", "", "Help without a type."),
+    "backslash_metric": ("gauge", "", "In this format, \\\" is no escape."),
+    "om_metric": ("gauge", "", "A \"quoted\" word, a \\ and\na second line."),
     "energy_joules": ("gauge", "joules", "Energy."),
     "odd_counter": ("unknown", "", "A counter whose name lacks the suffix."),
 }.items():

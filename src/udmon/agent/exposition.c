@@ -69,15 +69,19 @@ struct family {
     bool changed; /* since the last sample */
 };
 
-/* The text of a HELP line has the escapes \\ and \n. A text that is too long is cut. */
-static void read_help(const char *text, char help[UDMON_HELP_MAX + 1])
+/*
+ * The text of a HELP line has the escapes \\ and \n, and \" in OpenMetrics. A text that is too long
+ * is cut.
+ */
+static void read_help(const char *text, bool openmetrics, char help[UDMON_HELP_MAX + 1])
 {
+    const char *escapes = openmetrics ? "\\n\"" : "\\n";
     size_t used = 0;
 
     for (; (*text != '\0') && (used < UDMON_HELP_MAX); ++text) {
-        if ((text[0] == '\\') && ((text[1] == '\\') || (text[1] == 'n'))) {
+        if ((text[0] == '\\') && (text[1] != '\0') && (strchr(escapes, text[1]) != NULL)) {
             ++text;
-            help[used++] = (*text == 'n') ? '\n' : '\\';
+            help[used++] = (*text == 'n') ? '\n' : *text;
         } else {
             help[used++] = *text;
         }
@@ -110,7 +114,7 @@ static char *next_word(char **text_p)
 }
 
 /* "# TYPE name counter", "# HELP name text", "# UNIT name unit" */
-static void read_comment(char *line, struct family *family)
+static void read_comment(char *line, bool openmetrics, struct family *family)
 {
     char *word, *name;
 
@@ -129,7 +133,7 @@ static void read_comment(char *line, struct family *family)
     }
     family->changed = true;
     if (*word == 'H') {
-        read_help(line, family->help);
+        read_help(line, openmetrics, family->help);
     } else if (*word == 'T') {
         read_type(next_word(&line), family);
     } else {
@@ -236,7 +240,8 @@ static int read_sample(char *line, struct family *family, struct samples *sample
     return 0;
 }
 
-void exposition_read(char *text, struct samples *samples, struct exposition_result *result)
+void exposition_read(char *text, bool openmetrics, struct samples *samples,
+                     struct exposition_result *result)
 {
     struct family family = {.name = ""};
     char *line, *next = text;
@@ -248,7 +253,7 @@ void exposition_read(char *text, struct samples *samples, struct exposition_resu
         line += strspn(line, " \t");
         line[strcspn(line, "\r")] = '\0';
         if (*line == '#') {
-            read_comment(line, &family);
+            read_comment(line, openmetrics, &family);
         } else if ((*line != '\0') && (read_sample(line, &family, samples, result) < 0)) {
             result->bad_line = (result->bad_line == 0) ? number : result->bad_line;
             node_refuse(samples->node, REFUSED_LINE, line);

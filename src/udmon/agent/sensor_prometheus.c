@@ -7,9 +7,11 @@
 #include <curl/curl.h>
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 enum { SCRAPE_MAX = 16 << 20 };
 
@@ -26,9 +28,13 @@ static size_t scrape_add(char *data, size_t size, size_t count, void *answer)
     return ((ftell(answer) + (size * count)) > SCRAPE_MAX) ? 0 : fwrite(data, size, count, answer);
 }
 
-/* The text of the endpoint, of the caller's; NULL with the reason in `error`. */
-static char *scrape_get(const struct scrape *scrape, char *error, size_t size)
+/*
+ * The text of the endpoint, of the caller's; NULL with the reason in `error`. *openmetrics_p: whether
+ * the text is in OpenMetrics format.
+ */
+static char *scrape_get(const struct scrape *scrape, bool *openmetrics_p, char *error, size_t size)
 {
+    const char *type = NULL;
     char *text = NULL;
     size_t length;
     FILE *answer = open_memstream(&text, &length);
@@ -45,6 +51,8 @@ static char *scrape_get(const struct scrape *scrape, char *error, size_t size)
         curl_easy_setopt(curl, CURLOPT_WRITEDATA, answer);
         code = curl_easy_perform(curl);
         curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
+        curl_easy_getinfo(curl, CURLINFO_CONTENT_TYPE, &type);
+        *openmetrics_p = (type != NULL) && !strncasecmp(type, "application/openmetrics-text", 28);
     }
     curl_easy_cleanup(curl);
     if ((answer != NULL) && (fclose(answer) != 0)) {
@@ -67,7 +75,9 @@ static void scrape_tick(struct udmon_node *node, void *state)
     struct scrape *scrape = state;
     struct exposition_result result = {0};
     struct samples *samples;
-    char label[GRAPH_NAME_MAX], error[200], *text = scrape_get(scrape, error, sizeof(error));
+    bool openmetrics = false;
+    char label[GRAPH_NAME_MAX], error[200];
+    char *text = scrape_get(scrape, &openmetrics, error, sizeof(error));
 
     if (text == NULL) {
         udmon_warn_limited(&scrape->failed, "node %s: cannot scrape %s: %s", node->name,
@@ -75,7 +85,7 @@ static void scrape_tick(struct udmon_node *node, void *state)
     }
     samples = samples_begin(node);
     if (text != NULL) {
-        exposition_read(text, samples, &result);
+        exposition_read(text, openmetrics, samples, &result);
     }
     samples_label(label, sizeof(label), node->name);
     samples_add(samples, 0, (text == NULL) || (result.bad_line > 0) || (result.skipped > 0),

@@ -120,7 +120,7 @@ static bool textfile_read(struct udmon_node *node, struct textfile *textfile,
     samples_label(label, sizeof(label), path);
     samples_add(samples, 0, status.st_mtim.tv_sec + (status.st_mtim.tv_nsec * 1e-9),
                 "node_textfile_mtime_seconds{file=\"%s\"}", label);
-    exposition_read(text, samples, &result);
+    exposition_read(text, false, samples, &result);
     free(text);
     if (result.bad_line > 0) {
         snprintf(problem, sizeof(problem), "%s:%d: this is no sample", path, result.bad_line);
