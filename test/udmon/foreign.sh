@@ -202,6 +202,8 @@ END
 check "a node with very many families sends samples" await descriptions b 8 2100
 check "and does not describe all families in each tick" [ "$described" -le 8192 ]
 stop b
+check "HELP says that counters of records count descriptions, too" grep -q \
+    '^# HELP udmon_records_received_total Records that came from a node: samples and descriptions.$' "$dir/counts"
 slay collector0
 collector 0 -u "tcp://$(address 1)" -N relay0
 await at_least 0 udmon_agent_connections_total 2

@@ -46,10 +46,11 @@ static const struct {
     {"node_network_", "Counter of a network device."},
     {"node_procs_running", "Processes that run or wait for a CPU."},
     {"node_threads", "Threads of all processes."},
-    {"udmon_agent_accepted", "Samples that a sending node of the agent was given."},
-    {"udmon_agent_sent", "Samples that a sending node of the agent has sent."},
-    {"udmon_agent_dropped", "Samples that the queue of a sending node had no room for."},
-    {"udmon_agent_waiting", "Samples that wait in the queue of a sending node."},
+    {"udmon_agent_accepted", "Records that a sending node of the agent has made: samples and "
+                             "descriptions."},
+    {"udmon_agent_sent", "Records that a sending node of the agent has sent."},
+    {"udmon_agent_dropped", "Records that the queue of a sending node had no room for."},
+    {"udmon_agent_waiting", "Records that wait in the queue of a sending node."},
     {"udmon_agent_connections", "Connections that a sending node of the agent has made."},
     {"udmon_agent_server", "Which of its collectors a sending node is connected to: 1 is the "
                            "preferred one, 0 none."},
@@ -307,11 +308,13 @@ static const struct {
      "of one name.",
      node_agents},
     {"udmon_node_series", 0, "Series of this node that are kept.", node_series},
-    {"udmon_records_received", 1, "Samples that came from a node.", node_received},
-    {"udmon_records_lost", 1, "Samples of a node that did not come.", node_lost},
-    {"udmon_records_malformed", 1, "Records of a node that were no samples.", node_malformed},
+    {"udmon_records_received", 1, "Records that came from a node: samples and descriptions.",
+     node_received},
+    {"udmon_records_lost", 1, "Records of a node that did not come.", node_lost},
+    {"udmon_records_malformed", 1, "Records of a node that were neither samples nor descriptions.",
+     node_malformed},
     {"udmon_records_discarded", 1,
-     "Samples of a node that were discarded, because a limit was exceeded.", node_discarded},
+     "Records of a node that were discarded, because a limit was exceeded.", node_discarded},
     {"udmon_records_bytes", 1, "Bytes of the records of a node or relay.", node_bytes},
     {"udmon_node_samples_stored", 1,
      "Samples of a node, or through a relay, that were given to the history.", node_stored},
@@ -347,7 +350,7 @@ static void write_quotas(struct store *store, int format, FILE *out)
         }
     }
     write_family(out, format, refused, strlen(refused), 1,
-                 "Samples of a node or relay that exceeded a limit.");
+                 "Records of a node or relay that exceeded a limit.");
     store_lock(store);
     LIST_FOREACH(host, &store->hosts, list) {
         for (i = 0; i < QUOTA_KINDS; ++i) {
@@ -427,14 +430,14 @@ static void write_relay(const struct relay *relay, int format, FILE *out)
                  "to: 1 is the preferred one, 0 none.",
                  __atomic_load_n(&relay->connected, __ATOMIC_SEQ_CST));
     write_single(out, format, "udmon_relay_records_sent", 1,
-                 "Samples and states of nodes that were passed on.",
+                 "Samples, descriptions and states of nodes that were passed on.",
                  __atomic_load_n(&relay->sent, __ATOMIC_SEQ_CST));
     write_single(out, format, "udmon_relay_records_dropped", 1,
-                 "Samples and states of nodes that the queue to the upper collector had no room "
-                 "for.",
+                 "Samples, descriptions and states of nodes that the queue to the upper collector "
+                 "had no room for.",
                  __atomic_load_n(&relay->dropped, __ATOMIC_SEQ_CST));
     write_single(out, format, "udmon_relay_records_waiting", 0,
-                 "Samples and states of nodes that wait for the upper collector.",
+                 "Samples, descriptions and states of nodes that wait for the upper collector.",
                  __atomic_load_n(&relay->waiting, __ATOMIC_SEQ_CST));
 }
 
