@@ -202,6 +202,12 @@ END
 check "a node with very many families sends samples" await descriptions b 8 2100
 check "and does not describe all families in each tick" [ "$described" -le 8192 ]
 stop b
+# noted: a description is counted, and the log of collector 0 has one line about descriptions of node b
+noted() {
+    [[ $(get 0 /metrics | awk '$1 == "udmon_node_descriptions_discarded_total{node=\"b\"}" { print $2 }') -ge 1000 &&
+        $(grep -c 'node b: descriptions of more than 1000 families: those of many_' "$dir/collector0.log") -eq 1 ]]
+}
+check "descriptions beyond the limit are counted, and logged once" noted
 check "HELP says that counters of records count descriptions, too" grep -q \
     '^# HELP udmon_records_received_total Records that came from a node: samples and descriptions.$' "$dir/counts"
 slay collector0

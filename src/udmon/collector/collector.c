@@ -243,11 +243,44 @@ static void collector_sample(struct collector *collector, const struct udmon_pee
     }
 }
 
+/*
+ * Counts a description that was discarded. The agent repeats the description each minute, so only
+ * the first one of a node is logged.
+ */
+static void collector_undescribed(const struct store *store, struct host *host, const char *name,
+                                  int reason)
+{
+    static struct udmon_log_limit one, all, memory;
+
+    if (++host->descriptions_discarded > 1) {
+        return;
+    }
+    if (reason == -ENOMEM) {
+        udmon_warn_limited(&memory, "node %s: no memory: the description of %s is discarded",
+                           host->name, name);
+    } else if (host->descriptions >= DESCRIPTIONS_OF_NODE) {
+        udmon_warn_limited(&one,
+                           "node %s: descriptions of more than %d families: those of %s and others "
+                           "are discarded",
+                           host->name, DESCRIPTIONS_OF_NODE, name);
+    } else {
+        udmon_warn_limited(&all,
+                           "all nodes together have descriptions of %zu families: those of %s and "
+                           "others of node %s are discarded",
+                           store->descriptions.count, name, host->name);
+    }
+}
+
 /* A node describes a family. */
 static void collector_family(struct collector *collector, struct host *host,
                              const struct udmon_family *family)
 {
-    descriptions_put(&collector->store.descriptions, host, family, collector->loop.now_ns);
+    int ret =
+        descriptions_put(&collector->store.descriptions, host, family, collector->loop.now_ns);
+
+    if (ret < 0) {
+        collector_undescribed(&collector->store, host, family->name, ret);
+    }
     if (collector->upper != NULL) {
         relay_family(&collector->relay, host, family);
     }

@@ -267,6 +267,10 @@ static double node_discarded(const struct host *host)
 {
     return host->discarded;
 }
+static double node_descriptions_discarded(const struct host *host)
+{
+    return host->descriptions_discarded;
+}
 static double node_misdated(const struct host *host)
 {
     return host->misdated;
@@ -315,6 +319,9 @@ static const struct {
      node_malformed},
     {"udmon_records_discarded", 1,
      "Records of a node that were discarded, because a limit was exceeded.", node_discarded},
+    {"udmon_node_descriptions_discarded", 1,
+     "Descriptions of a node that were discarded, because there are too many.",
+     node_descriptions_discarded},
     {"udmon_records_bytes", 1, "Bytes of the records of a node or relay.", node_bytes},
     {"udmon_node_samples_stored", 1,
      "Samples of a node, or through a relay, that were given to the history.", node_stored},

@@ -76,7 +76,8 @@ struct host {
     void *series;        /* tree of struct series by name */
     size_t series_count;
     size_t descriptions; /* descriptions that the node owns */
-    unsigned queued;     /* entries in the history's queue that point here */
+    uint64_t descriptions_discarded;
+    unsigned queued; /* entries in the history's queue that point here */
     /* Of the history's thread alone: */
     int64_t key;
     uint64_t key_of;
