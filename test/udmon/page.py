@@ -97,12 +97,39 @@ POINTS = """charts[arguments[0]].chart.data.datasets.find(d => d.label == argume
     .data.map(p => [p.x, isNaN(p.y) ? null : p.y])"""
 
 
+# The colours of the scale, of eleven equal steps
+SCALE = """(() => { const d = document.createElement('canvas').getContext('2d');
+    return [...Array(11).keys()].map(i => { d.fillStyle = heat(i / 10); d.fillRect(0, 0, 1, 1);
+        return [...d.getImageData(0, 0, 1, 1).data].slice(0, 3); }); })()"""
+
+
+def luminance(colour):
+    """As WCAG defines it: 0 of black, 1 of white."""
+    linear = [c / 255 / 12.92 if c <= 10 else ((c / 255 + 0.055) / 1.055) ** 2.4 for c in colour]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def is_red(colour):
+    return colour[0] > 2 * max(colour[1:]) and colour[0] > 150
+
+
+def scale(page, mode):
+    colours = page.js(SCALE)
+    light = [luminance(c) for c in colours]
+    check(f"{mode}: the scale goes one way in lightness, in visible steps",
+          light in (sorted(light), sorted(light, reverse=True)) and
+          all(abs(a - b) > 0.005 for a, b in zip(light, light[1:])))
+    check(f"{mode}: red is no colour of the scale", all(c[0] <= c[2] for c in colours))
+
+
 def overview(page, server):
     page.driver.get(f"http://{server.address}/")
     check("the map has a cell for each node", page.until("cells.at && cells.at.length", wanted=40) == 40)
     check("it says how many are up", page.until("$('summary').textContent") == "36 of 40 nodes up")
+    check("and how many are down", page.js("$('down')?.textContent") == "4 down")
     cold, hot = page.js(COLOUR, "cn1"), page.js(COLOUR, "cn39")
-    check("an idle node is blue, a busy one red", cold[2] > cold[0] and hot[0] > hot[2])
+    check("an idle node is pale, a busy one dark", luminance(cold) > 4 * luminance(hot))
+    check("a node that is down is red", is_red(page.js(COLOUR, "cn10")))
     check("nodes stand in the order of their numbers", page.js("map.names.slice(0, 3)") == ["cn1", "cn2", "cn3"])
     check("a node that is down has no value", page.js("map.values[9]") is False)
     page.charts_drawn()
@@ -120,8 +147,14 @@ def overview(page, server):
     server.tell("down cn3")
     check("what changes is seen without loading the page anew", page.until("map.values[1]", wanted=99) == 99)
     check("and who goes", page.until("map.values[2] === false"))
-    check("the hottest node is red now", page.js(COLOUR, "cn2")[0] > 150)
+    check("the hottest node is the darkest now", luminance(page.js(COLOUR, "cn2")) < 0.05)
+    page.element("down").click()
+    check("a click on their number leads to the nodes that are down", page.until(
+        "[...$('nodes').rows].slice(0, 5).map(r => r.cells[1].textContent).join()",
+        wanted="down,down,down,down,down") == "down,down,down,down,down")
+    page.driver.find_element(By.CSS_SELECTOR, "th[data-column=name]").click()
     server.tell("up cn3")
+    check("a node that returns is not counted there", page.until("$('down').textContent", wanted="4 down") == "4 down")
 
     page.write("search", "cn1")
     check("a search leaves the nodes that match in the map", page.until("cells.at.length", wanted=11) == 11)
@@ -229,18 +262,27 @@ def clocks(page, server):
 def looks(page, server):
     page.driver.get(f"http://{server.address}/#node=cn1&span=7200")
     page.charts_drawn()
+    scale(page, "light")
     light = page.js("getComputedStyle(document.body).backgroundColor")
     page.emulate("setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark"}])
     check("dark mode: the ground", page.until("getComputedStyle(document.body).backgroundColor != arguments[0]", light))
     page.charts_drawn()
     check("dark mode: the charts' writing", page.until(
         "charts.Load && charts.Load.chart.options.scales.x.ticks.color == getComputedStyle(document.body).color"))
+    scale(page, "dark mode")
+    check("dark mode: a node that is down is red", page.until(
+        "(c => c[0] > 150 && c[0] > 2 * Math.max(c[1], c[2]))(" + COLOUR + ")", "cn10"))
     page.shot("dark")
     page.emulate("setEmulatedMedia", features=[])
+    page.emulate("setDeviceMetricsOverride", width=1920, height=1080, deviceScaleFactor=1, mobile=False)
+    check("a wide screen is used", page.until("$('map').clientWidth > 1850"))
+    page.shot("wide")
     page.emulate("setDeviceMetricsOverride", width=390, height=844, deviceScaleFactor=2, mobile=True)
     page.driver.get(f"http://{server.address}/?phone#node=cn1&span=7200")
     page.charts_drawn()
     check("a phone's width is enough", page.js("document.documentElement.scrollWidth") <= 390)
+    check("the table shows a value there", page.js(
+        "(c => c.textContent.endsWith('%') && c.getBoundingClientRect().right <= 390)($('nodes').rows[0].cells[2])"))
     check("a chart takes all of it", page.js("charts.Load.figure.clientWidth") > 330)
     page.shot("phone")
     page.js("$('charts').scrollIntoView()")
