@@ -1012,8 +1012,9 @@ static void case_shares(void)
 enum gone { DEREGISTERED, UNMAPPED, FORBIDDEN, NUM_GONE };
 
 /*
- * Far below all other mappings. The kernel places new mappings as high as it can, so that buffers of
- * the network never come to lie in memory that has disappeared: a put would overwrite them.
+ * Maps memory far below all other mappings. A case unmaps this memory while a peer puts data into it.
+ * The kernel places new mappings at the highest free address. So the kernel does not place buffers of
+ * libfabric in the unmapped range, where the put would overwrite the buffers.
  */
 static char *map_big(void)
 {
@@ -1048,7 +1049,7 @@ static void disappear(glex_ep_handle_t ep, char *big, glex_mem_handle_t mh, enum
     }
 }
 
-/* Let the network of one endpoint go on until its frames wait in sockets that nobody reads. */
+/* Drive the network of one endpoint until its frames fill the sockets of the peer. */
 static void fill_sockets(glex_ep_handle_t ep)
 {
     int i;
@@ -1058,7 +1059,7 @@ static void fill_sockets(glex_ep_handle_t ep)
     }
 }
 
-/* Requests behind one whose memory has disappeared still succeed, in both directions. */
+/* Later requests succeed in both directions, although the memory of an earlier request is gone. */
 static void others_live_on(glex_ep_handle_t c, glex_ep_handle_t d, enum glex_err_req_status wanted)
 {
     double end = now() + 60;
@@ -1119,7 +1120,7 @@ static void memory_gone(bool get, bool target, enum gone gone, uint32_t len)
         CHECK(big[i] == REUSED && (target ? ours : theirs)[i] == 1);
     }
     CHECK(glex_destroy_ep(c) == GLEX_SUCCESS && glex_destroy_ep(d) == GLEX_SUCCESS);
-    /* Memory that was unmapped may have another owner by now. */
+    /* Not a second time: libfabric may have mapped memory at the same address. */
     CHECK((gone == UNMAPPED && ours == big) || munmap(ours, BIG) == 0);
     CHECK((gone == UNMAPPED && theirs == big) || munmap(theirs, BIG) == 0);
 }

@@ -18,7 +18,7 @@ bool is_within(const struct holdings &last, const struct holdings &first, unsign
     bool addresses = last.maps <= first.maps + count / 10 && last.vm_kib <= first.vm_kib + 1024;
 
     return last.fds <= first.fds && last.shared_kib <= first.shared_kib + count * 4 / 10 &&
-           (addresses || under_asan() /* which keeps what was freed */);
+           (addresses || under_asan() /* ASan keeps freed memory mapped */);
 }
 
 /* Call `once` for a few objects (`before`), then for many. malloc() keeps some memory for itself: less than a

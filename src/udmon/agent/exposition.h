@@ -13,8 +13,8 @@ struct exposition_result {
 
 /**
  * Adds the samples of a text to `samples`. A sample is a counter if its family has TYPE counter and
- * its name ends in _total. All other samples, including parts of histograms, are gauges with their
- * own names. HELP, TYPE and UNIT describe the samples. Timestamps are ignored: a sample counts as
+ * its name ends in _total. Other samples are gauges. The agent sends parts of a histogram as separate
+ * gauges. HELP, TYPE and UNIT describe the samples. Timestamps are ignored: a sample counts as
  * made now. `openmetrics`: the text is in OpenMetrics format. The function changes `text`.
  */
 void exposition_read(char *text, bool openmetrics, struct samples *samples,

@@ -1,8 +1,9 @@
 /*
  * Descriptions of families: TYPE, UNIT and HELP. A family has one description for all nodes, as in
  * /metrics. The node that describes a family first owns the description. Another node can change
- * it when the owner has not repeated it for DESCRIPTION_OLD_NS. At any time, a description with the
- * same texts and further texts replaces it. All functions: with the store's lock held.
+ * the description when the owner has not repeated it for DESCRIPTION_OLD_NS. A fuller description,
+ * with the same texts and further texts, replaces the description at any time. All functions: with the
+ * store's lock held.
  */
 #ifndef UDMON_COLLECTOR_DESCRIPTION_H
 #define UDMON_COLLECTOR_DESCRIPTION_H
