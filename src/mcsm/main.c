@@ -259,11 +259,12 @@ static void take_packets(struct mcsm_daemon *daemon)
     }
 }
 
-static int watch(int epoll, int fd)
+/* False with errno. */
+static bool watch(int epoll, int fd)
 {
     struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
 
-    return fd < 0 ? -1 : epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event);
+    return fd >= 0 && epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
 /* False when the daemon shall end. */
@@ -349,9 +350,9 @@ static int run(struct mcsm_daemon *daemon)
     if (status == 0) {
         status = mcsm_ctl_open(daemon, &daemon->ctl);
     }
-    if (status == 0 && (timerfd_settime(timer, 0, &every, NULL) < 0 ||
-                        watch(daemon->epoll, timer) < 0 || watch(daemon->epoll, signals) < 0 ||
-                        watch(daemon->epoll, mcsm_umad_fd(daemon->umad)) < 0)) {
+    if (status == 0 &&
+        (timerfd_settime(timer, 0, &every, NULL) < 0 || !watch(daemon->epoll, timer) ||
+         !watch(daemon->epoll, signals) || !watch(daemon->epoll, mcsm_umad_fd(daemon->umad)))) {
         status = -errno;
     }
     if (status == 0) {

@@ -29,7 +29,7 @@ int mcsm_log_parse_level(const char *word, enum mcsm_log_level *level_p)
             return 0;
         }
     }
-    return -1;
+    return -EINVAL;
 }
 
 int mcsm_log_open(const char *path)

@@ -8,7 +8,7 @@ enum mcsm_log_level { MCSM_LOG_ERROR, MCSM_LOG_WARN, MCSM_LOG_INFO, MCSM_LOG_DEB
 void mcsm_log_set_level(enum mcsm_log_level level);
 enum mcsm_log_level mcsm_log_level(void);
 
-/** "error", "warn", "info" or "debug"; -1 for another word. */
+/** "error", "warn", "info" or "debug"; -EINVAL for another word. */
 int mcsm_log_parse_level(const char *word, enum mcsm_log_level *level_p);
 
 /** Appends to a file instead of stderr; reopens an open file. -errno on failure. */

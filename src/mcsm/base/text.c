@@ -11,12 +11,12 @@ int mcsm_parse_number(const char *text, uint64_t min, uint64_t max, uint64_t *va
     char *end;
 
     if (!isdigit((unsigned char)text[0])) {
-        return -1;
+        return -EINVAL;
     }
     errno = 0;
     value = strtoull(text, &end, text[0] == '0' && tolower(text[1]) == 'x' ? 16 : 10);
     if (errno != 0 || *end != '\0' || value < min || value > max) {
-        return -1;
+        return -EINVAL;
     }
     *value_p = value;
     return 0;
@@ -25,7 +25,7 @@ int mcsm_parse_number(const char *text, uint64_t min, uint64_t max, uint64_t *va
 int mcsm_parse_guid(const char *text, uint64_t *guid_p)
 {
     if (strncmp(text, "0x", 2) != 0 || !isxdigit((unsigned char)text[2])) {
-        return -1;
+        return -EINVAL;
     }
     return mcsm_parse_number(text, 1, UINT64_MAX, guid_p);
 }
@@ -37,12 +37,12 @@ int mcsm_parse_guid_port(const char *text, uint64_t *guid_p, uint8_t *port_p)
     char word[24];
 
     if (slash == NULL || (size_t)(slash - text) >= sizeof(word)) {
-        return -1;
+        return -EINVAL;
     }
     memcpy(word, text, slash - text);
     word[slash - text] = '\0';
     if (mcsm_parse_guid(word, &guid) < 0 || mcsm_parse_number(slash + 1, 1, 254, &port) < 0) {
-        return -1;
+        return -EINVAL;
     }
     *guid_p = guid;
     *port_p = port;
@@ -60,7 +60,7 @@ int mcsm_parse_bool(const char *text, bool *value_p)
             return 0;
         }
     }
-    return -1;
+    return -EINVAL;
 }
 
 bool mcsm_next_word(const char **text_p, const char *separators, char *word, size_t size)

@@ -6,17 +6,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/** Parses a whole number, decimal or 0x..., that fills the text. Returns 0, or -1 for an invalid
- * number or a number outside of [min, max]. */
+/** Parses a whole number, decimal or 0x..., that fills the text. -EINVAL: the text is no number, or the
+ * number is outside of [min, max]. */
 int mcsm_parse_number(const char *text, uint64_t min, uint64_t max, uint64_t *value_p);
 
-/** A GUID: 0x and 1 to 16 hexadecimal digits, not zero. 0 or -1. */
+/** A GUID: 0x and 1 to 16 hexadecimal digits, not zero. 0 or -EINVAL. */
 int mcsm_parse_guid(const char *text, uint64_t *guid_p);
 
-/** "GUID/PORT", port 1 to 254. 0 or -1. */
+/** "GUID/PORT", port 1 to 254. 0 or -EINVAL. */
 int mcsm_parse_guid_port(const char *text, uint64_t *guid_p, uint8_t *port_p);
 
-/** yes, no, true, false, on, off, 1, 0. */
+/** yes, no, true, false, on, off, 1, 0. 0 or -EINVAL. */
 int mcsm_parse_bool(const char *text, bool *value_p);
 
 /** The next word of *text_p, up to one of the separators, in word; *text_p moves behind it. Returns
