@@ -165,7 +165,7 @@ static void close_requests(struct mcsm_daemon *daemon)
 /* Reads the configuration. Errors go to the log, because a daemon has no stderr. */
 static struct mcsm_config *read_again(const char *path)
 {
-    char *said = NULL, *rest, *line;
+    char *said = NULL;
     size_t size;
     FILE *err = open_memstream(&said, &size);
     struct mcsm_config *config = err ? mcsm_config_read(path, err) : NULL;
@@ -173,11 +173,7 @@ static struct mcsm_config *read_again(const char *path)
     if (err != NULL) {
         fclose(err);
     }
-    for (rest = said; (line = strsep(&rest, "\n")) != NULL;) {
-        if (line[0] != '\0') {
-            mcsm_error("%s", line);
-        }
-    }
+    mcsm_log_lines(MCSM_LOG_ERROR, said);
     free(said);
     return config;
 }

@@ -1,5 +1,8 @@
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <unistd.h>
 
 #include "mcsm_test.h"
@@ -126,13 +129,48 @@ TEST_F(Lids, Database)
     EXPECT_EQ(0, c->lid); /* unknown: nothing is set */
 }
 
+/* The log says why the file is not used, and the next file does not replace the old one. */
 TEST_F(Lids, DamagedFileIsNotTrusted)
 {
-    FILE *file = fopen((std::string(directory) + "/t.lids").c_str(), "w");
-    fputs("0x1 10\n0x2 10\n", file);
-    fclose(file);
+    std::string path = std::string(directory) + "/t.lids";
+    std::ofstream(path) << "0x1 10\n0x2 10\n0x3 11\n";
     struct mcsm_port *a = host(1);
+    testing::internal::CaptureStderr();
     start();
     EXPECT_EQ(0, mcsm_lids_assign(lids, fabric));
+    EXPECT_EQ(0, mcsm_lids_save(lids));
+    std::string said = testing::internal::GetCapturedStderr();
+    EXPECT_NE(std::string::npos, said.find(path + ":2: LID 10 is already that of")) << said;
+    EXPECT_NE(std::string::npos, said.find(path + " is damaged")) << said;
     EXPECT_EQ(10, a->lid);
+    std::string kept;
+    std::getline(std::ifstream(path + ".unread"), kept, '\0');
+    EXPECT_EQ("0x1 10\n0x2 10\n0x3 11\n", kept);
+    std::getline(std::ifstream(path), kept, '\0');
+    EXPECT_NE(std::string::npos, kept.find("0x0000000000000001 10")) << kept;
+}
+
+/* A file that cannot be read is not damaged. A link to itself and a directory are no files for root,
+ * either. */
+TEST_F(Lids, UnreadableFileIsNotDamaged)
+{
+    std::string path = std::string(directory) + "/t.lids";
+    for (bool link : {true, false}) {
+        if (link) {
+            std::filesystem::create_symlink(path, path);
+        } else {
+            std::filesystem::create_directory(path);
+        }
+        testing::internal::CaptureStderr();
+        start();
+        std::string said = testing::internal::GetCapturedStderr();
+        EXPECT_NE(std::string::npos, said.find(path + " cannot be read (" +
+                                               strerror(link ? ELOOP : EISDIR) + "): LIDs are"))
+            << said;
+        EXPECT_EQ(std::string::npos, said.find("damaged")) << said;
+        std::filesystem::remove(path);
+    }
+    testing::internal::CaptureStderr();
+    start(); /* no file: the first start says nothing */
+    EXPECT_EQ("", testing::internal::GetCapturedStderr());
 }

@@ -66,3 +66,14 @@ void mcsm_log(enum mcsm_log_level level, const char *format, ...)
     fprintf(file ? file : stderr, "%s.%03ld mcsm %s: %s\n", when, now.tv_usec / 1000, words[level],
             text);
 }
+
+void mcsm_log_lines(enum mcsm_log_level level, char *text)
+{
+    char *line;
+
+    while ((line = strsep(&text, "\n")) != NULL) {
+        if (line[0] != '\0') {
+            mcsm_log(level, "%s", line);
+        }
+    }
+}

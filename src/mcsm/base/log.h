@@ -17,6 +17,9 @@ int mcsm_log_open(const char *path);
 void mcsm_log(enum mcsm_log_level level, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/** Logs each line of the text that is not empty. `text` may be NULL, and is changed. */
+void mcsm_log_lines(enum mcsm_log_level level, char *text);
+
 #define mcsm_error(...) mcsm_log(MCSM_LOG_ERROR, __VA_ARGS__)
 #define mcsm_warn(...)  mcsm_log(MCSM_LOG_WARN, __VA_ARGS__)
 #define mcsm_info(...)  mcsm_log(MCSM_LOG_INFO, __VA_ARGS__)

@@ -73,16 +73,21 @@ int mcsm_lid_db_read(const char *path, FILE *err, struct mcsm_lid_db *db_p)
     FILE *file = fopen(path, "re");
     struct mcsm_lid_db db = {NULL, 0};
     int number = 0, status = file == NULL ? -errno : owner_of == NULL ? -ENOMEM : 0;
+    bool unreadable = file == NULL;
     char line[256];
 
     while (file != NULL && status == 0 && fgets(line, sizeof(line), file) != NULL) {
         status = add_line(&db, line, path, ++number, err, owner_of);
     }
+    if (file != NULL && status == 0 && ferror(file)) {
+        status = -errno;
+        unreadable = true;
+    }
     if (file != NULL) {
         fclose(file);
     }
     free(owner_of);
-    if (file == NULL || status == -ENOMEM) {
+    if (unreadable || status == -ENOMEM) {
         fprintf(err, "%s: %s\n", path, strerror(-status));
     }
     if (status == 0) {

@@ -19,6 +19,7 @@ struct mcsm_lids {
     struct owner *owners;  /* by GUID */
     struct owner **of_lid; /* every LID of the 2^LMC */
     bool changed;
+    bool unread; /* mcsm could not read the file. mcsm_lids_save() keeps it. */
     char path[256];
 };
 
@@ -66,16 +67,40 @@ static struct owner *find(const struct mcsm_lids *lids, uint64_t guid)
     return owner;
 }
 
+/* Reads the file. -EINVAL: the log names its wrong lines. */
+static int read_file(const struct mcsm_lids *lids, struct mcsm_lid_db *db_p)
+{
+    char *said = NULL;
+    size_t size;
+    FILE *err = open_memstream(&said, &size);
+    int status = err != NULL ? mcsm_lid_db_read(lids->path, err, db_p) : -ENOMEM;
+
+    if (err != NULL) {
+        fclose(err);
+    }
+    if (status == -EINVAL) {
+        mcsm_log_lines(MCSM_LOG_ERROR, said);
+    }
+    free(said);
+    return status;
+}
+
 static void load(struct mcsm_lids *lids)
 {
     struct mcsm_lid_db db = {NULL, 0};
+    int status = read_file(lids, &db);
 
-    if (access(lids->path, F_OK) < 0) {
-        return;
+    if (status == -ENOENT || status == -ENOTDIR) {
+        return; /* the first start */
     }
-    if (mcsm_lid_db_read(lids->path, stderr, &db) < 0) {
-        mcsm_error("%s is damaged and is not used: LIDs are taken over from the ports instead",
-                   lids->path);
+    lids->unread = status < 0;
+    if (status == -EINVAL) {
+        mcsm_error("%s is damaged: LIDs are taken over from the ports instead", lids->path);
+    } else if (status < 0) {
+        mcsm_error("%s cannot be read (%s): LIDs are taken over from the ports instead", lids->path,
+                   strerror(-status));
+    }
+    if (status < 0) {
         return;
     }
     for (size_t i = 0; i < db.count; i++) {
@@ -295,6 +320,22 @@ int mcsm_lids_assign(struct mcsm_lids *lids, struct mcsm_fabric *fabric)
     return without;
 }
 
+/* A file that could not be read has LIDs of hosts that are down. The administrator can repair it. */
+static void keep_unread(struct mcsm_lids *lids)
+{
+    char kept[280];
+
+    if (!lids->unread) {
+        return;
+    }
+    lids->unread = false;
+    snprintf(kept, sizeof(kept), "%s.unread", lids->path);
+    if (rename(lids->path, kept) == 0) {
+        mcsm_warn("%s is now %s: to use its LIDs, stop mcsm, repair the file and rename it back",
+                  lids->path, kept);
+    }
+}
+
 int mcsm_lids_save(struct mcsm_lids *lids)
 {
     struct owner *owner, *next;
@@ -305,6 +346,7 @@ int mcsm_lids_save(struct mcsm_lids *lids)
     if (!lids->changed) {
         return 0;
     }
+    keep_unread(lids);
     snprintf(temporary, sizeof(temporary), "%s.new", lids->path);
     file = fopen(temporary, "we");
     if (file != NULL) {
