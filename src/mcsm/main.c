@@ -1,6 +1,7 @@
 /* mcsm: the subnet manager of one logical cluster. */
 #include "ctl/daemon.h"
 
+#include "base/journal.h"
 #include "ctl/ctl.h"
 #include "ctl/hook.h"
 #include "ctl/metrics.h"
@@ -114,6 +115,7 @@ static int start(struct mcsm_daemon *daemon)
     struct mcsm_sm_events events = {daemon,   on_swept,   on_end_port, on_trap,   on_state,
                                     on_event, on_members, on_ready,    on_drained};
 
+    mcsm_journal_open(MCSM_JOURNAL_SOCKET, config->name);
     mcsm_mads_limits(daemon->smps, config->window, config->timeout, config->retries);
     mcsm_mads_limits(daemon->reports, 16, config->timeout, 2);
     mcsm_mads_limits(daemon->polls, config->window, config->timeout, 1);

@@ -1,5 +1,7 @@
 #include "log.h"
 
+#include "journal.h"
+
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -47,11 +49,29 @@ int mcsm_log_open(const char *path)
     return 0;
 }
 
-void mcsm_log(enum mcsm_log_level level, const char *format, ...)
+void mcsm_log_event(enum mcsm_log_level level, const struct mcsm_log_fields *fields,
+                    const char *text)
 {
-    char text[1024], when[32];
+    char when[32];
     struct timeval now;
     struct tm parts;
+
+    if (level > limit) {
+        return;
+    }
+    if (file == NULL && mcsm_journal_send(level, fields, text)) {
+        return;
+    }
+    gettimeofday(&now, NULL);
+    localtime_r(&now.tv_sec, &parts);
+    strftime(when, sizeof(when), "%Y-%m-%d %H:%M:%S", &parts);
+    fprintf(file ? file : stderr, "%s.%03ld mcsm %s: %s\n", when, now.tv_usec / 1000, words[level],
+            text);
+}
+
+void mcsm_log(enum mcsm_log_level level, const char *format, ...)
+{
+    char text[1024];
     va_list args;
 
     if (level > limit) {
@@ -60,11 +80,7 @@ void mcsm_log(enum mcsm_log_level level, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
-    gettimeofday(&now, NULL);
-    localtime_r(&now.tv_sec, &parts);
-    strftime(when, sizeof(when), "%Y-%m-%d %H:%M:%S", &parts);
-    fprintf(file ? file : stderr, "%s.%03ld mcsm %s: %s\n", when, now.tv_usec / 1000, words[level],
-            text);
+    mcsm_log_event(level, NULL, text);
 }
 
 void mcsm_log_lines(enum mcsm_log_level level, char *text)

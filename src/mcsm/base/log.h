@@ -1,6 +1,8 @@
-/* Messages of the manager and its tools: one line each, to stderr or a log file. */
+/* Messages of the manager and its tools: one line each, to stderr, the journal or a log file. */
 #ifndef MCSM_LOG_H
 #define MCSM_LOG_H
+
+struct mcsm_log_fields;
 
 enum mcsm_log_level { MCSM_LOG_ERROR, MCSM_LOG_WARN, MCSM_LOG_INFO, MCSM_LOG_DEBUG };
 
@@ -16,6 +18,10 @@ int mcsm_log_open(const char *path);
 
 void mcsm_log(enum mcsm_log_level level, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+
+/** Logs a text. In the journal the entry has the fields; `fields` may be NULL. */
+void mcsm_log_event(enum mcsm_log_level level, const struct mcsm_log_fields *fields,
+                    const char *text);
 
 /** Logs each line of the text that is not empty. `text` may be NULL, and is changed. */
 void mcsm_log_lines(enum mcsm_log_level level, char *text);

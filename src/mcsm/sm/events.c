@@ -1,5 +1,7 @@
 #include "events.h"
 
+#include "base/journal.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -8,12 +10,13 @@ void mcsm_report(const struct mcsm_sm_events *events, const char *name, enum mcs
 {
     char text[512];
     struct mcsm_event event = {name, text, level, guid, port};
+    const struct mcsm_log_fields fields = {name, guid, port};
     va_list args;
 
     va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
-    mcsm_log(level, "%s", text);
+    mcsm_log_event(level, &fields, text);
     if (events->event != NULL) {
         events->event(events->arg, &event);
     }
