@@ -473,6 +473,18 @@ TEST_F(Spec, PortsAndSwitchesAreSetUp)
     EXPECT_EQ(0xc0ff, mcsm_get16(model.nodes[0].sw_info, MCSM_SI_MFT_TOP));
 }
 
+/* Groups whose MLID is beyond the table of a switch do not pass the switch: the log names it. */
+TEST_F(Spec, SwitchWithAShortMulticastTable)
+{
+    mcsm_put32(model.nodes[0].ports[0].info, MCSM_PI_CAPABILITY, MCSM_CAP_MFT_TOP);
+    mcsm_put16(model.nodes[0].sw_info, MCSM_SI_MFT_CAP, 64);
+    start();
+    std::string said = testing::internal::GetCapturedStderr();
+    testing::internal::CaptureStderr();
+    EXPECT_NE(std::string::npos, said.find("has room for 64 MLIDs, and mlids = 256")) << said;
+    EXPECT_EQ(0xc03f, mcsm_get16(model.nodes[0].sw_info, MCSM_SI_MFT_TOP));
+}
+
 /* Trap 144 for a new NodeDescription reads it; for anything else it sweeps. */
 TEST_F(Spec, TrapOfANewDescription)
 {
