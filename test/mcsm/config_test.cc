@@ -73,6 +73,17 @@ TEST(Config, ErrorsNameTheLine)
     }
 }
 
+/* Groups of other clusters on the lane of the routes: the contract could not be kept. */
+TEST(Config, ContractNeedsALaneForGroups)
+{
+    std::string file = border("0x1/1 = b 0x2/1 transit joint") + "\n[routing]\ncontract = keep\n";
+    std::string said = errors_of(file);
+    EXPECT_NE(std::string::npos, said.find(":6: contract = keep needs a lane")) << said;
+    EXPECT_EQ("", errors_of(file + "[multicast]\nsl = 7\n"));
+    EXPECT_EQ("", errors_of(border("0x1/1 = b 0x2/1 transit") + "\n[routing]\ncontract = keep\n"));
+    EXPECT_EQ("", errors_of(border("0x1/1 = b 0x2/1 transit joint")));
+}
+
 TEST(Config, AllErrorsAreShown)
 {
     std::string said = errors_of(good + "lmc = 8\npriority = 16\n");

@@ -473,6 +473,23 @@ static void check_lanes(struct mcsm_parser *parser)
     }
 }
 
+/* Packets of groups are on every link of the tree, and go on to the other joints. On lane 0, packets from
+ * a border port to hosts of this cluster then wait for packets to joints. Routes to other clusters cannot
+ * change that, so the contract could not be kept. */
+static void check_contract(struct mcsm_parser *parser)
+{
+    const struct mcsm_config *config = parser->config;
+
+    for (size_t i = 0; i < config->border_count; i++) {
+        if (config->borders[i].joint && config->multicast_sl == 0 && !config->contract_only_named) {
+            mcsm_parse_error(parser, config->borders[i].line,
+                             "contract = keep needs a lane of its own for the groups that a joint "
+                             "hands on: add sl to [multicast], such as 7, in all clusters");
+            return;
+        }
+    }
+}
+
 /* Lists the levels of rules and partitions. Lanes of the routes can divide them if the file leaves
  * sl2vl to mcsm, groups have no level of their own, and no packets of other clusters come in. */
 static void find_classes(struct mcsm_config *config)
@@ -532,6 +549,7 @@ void mcsm_config_finish(struct mcsm_parser *parser)
         mcsm_parse_error(parser, 0, "[routing] has dimensions, but its engine is not dor or torus");
     }
     check_lanes(parser);
+    check_contract(parser);
     add_default_partition(parser);
     mcsm_qos_check(parser);
     find_classes(config);

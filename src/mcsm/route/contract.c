@@ -570,7 +570,7 @@ int mcsm_contract_keep(struct mcsm_graph *graph, const struct mcsm_contract *con
         unsigned changed = drop_tainted(&work);
 
         if (changed == 0 && close_exits(&work) == 0) {
-            break; /* groups alone exceed the contract: joints are allowed pairs */
+            break; /* groups on lane 0, with packets inside of the cluster, exceed the contract */
         }
         status = compute(&work);
     }
