@@ -542,4 +542,70 @@ TEST_F(Tagged, AnyReceiveIsCancelled)
     EXPECT_EQ(0, next(*a).err);
 }
 
+/* With many receives fi_cancel() uses a table of contexts. The table follows receives that are posted,
+ * matched and cancelled after it was made; equal contexts are cancelled in the order of posting. */
+TEST_F(Tagged, ManyReceivesAreCancelled)
+{
+    open();
+    const size_t count = 1000;
+    std::vector<std::array<char, 8>> bufs(count);
+    std::mt19937 random(7);
+    char one[8] = "", other[8] = "", last[8] = "";
+
+    auto post = [&](size_t i) {
+        ASSERT_EQ(0, i % 5 == 0 ?
+                         fi_recv(b->ep, &bufs[i], 8, nullptr, FI_ADDR_UNSPEC, &bufs[i]) :
+                         fi_trecv(b->ep, &bufs[i], 8, nullptr, FI_ADDR_UNSPEC, i, 0, &bufs[i]));
+    };
+    auto cancel = [&](void *context) {
+        ASSERT_EQ(0, fi_cancel(&b->ep->fid, context));
+        Done done = next(*b);
+        EXPECT_EQ(FI_ECANCELED, done.err);
+        EXPECT_EQ(context, done.context);
+    };
+    auto take = [&](size_t i) { /* by a message */
+                                ASSERT_EQ(0, go([&] {
+                                              return fi_tinject(a->ep, "message", 8, b_of_a, i);
+                                          }));
+                                EXPECT_EQ(&bufs[i], next(*b).context);
+                                EXPECT_EQ(-FI_ENOENT, fi_cancel(&b->ep->fid, &bufs[i]));
+    };
+    for (int round = 0; round < 2; round++) { /* the table ends with the last receive of a round */
+        std::vector<size_t> order;
+        for (size_t i = 0; i < count / 2; i++) {
+            post(i);
+        }
+        EXPECT_EQ(-FI_ENOENT, fi_cancel(&b->ep->fid, &order)); /* from here on there is a table */
+        for (size_t i = count / 2; i < count; i++) {
+            post(i);
+        }
+        for (char *buf : {one, other, last}) {
+            ASSERT_EQ(0, fi_trecv(b->ep, buf, 8, nullptr, FI_ADDR_UNSPEC, count, 0, nullptr));
+        }
+        for (size_t i = 0; i < count; i++) {
+            if (i % 7 == 1 && i % 5 != 0) {
+                take(i);
+            } else {
+                order.push_back(i);
+            }
+        }
+        cancel(nullptr);
+        ASSERT_EQ(0, go([&] { return fi_tinject(a->ep, "message", 8, b_of_a, count); }));
+        EXPECT_EQ(nullptr, next(*b).context);
+        EXPECT_STREQ("", one);
+        EXPECT_STREQ("message", other);
+        other[0] = '\0';
+        std::shuffle(order.begin(), order.end(), random);
+        for (size_t i : order) {
+            cancel(&bufs[i]);
+        }
+        cancel(nullptr);
+        EXPECT_EQ(-FI_ENOENT, fi_cancel(&b->ep->fid, nullptr));
+    }
+    for (size_t i = 0; i < count; i++) { /* and these are posted when the endpoint is closed */
+        post(i);
+    }
+    cancel(&bufs[count - 1]);
+}
+
 } // namespace

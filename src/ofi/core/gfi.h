@@ -277,6 +277,8 @@ struct gfi_ep {
     struct gfi_match tagged, msg;
     struct gfi_list claimed;    /* unexpected messages that fi_trecvmsg(FI_CLAIM) took out */
     struct gfi_list free_recvs; /* of gfi_recv */
+    bool has_contexts;          /* `contexts` has all posted receives */
+    struct gfi_map contexts;    /* context -> first gfi_recv (proto/gfi_context.c) */
 };
 
 /* ---- lock ---- */

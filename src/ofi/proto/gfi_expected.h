@@ -36,6 +36,27 @@ static inline void gfi_recv_free(struct gfi_ep *ep, struct gfi_recv *recv)
     ep->free_recvs.next = &recv->link;
 }
 
+/** Locked: add a receive to the posted ones. */
+static inline void gfi_recv_add(struct gfi_ep *ep, struct gfi_match *match, struct gfi_recv *recv)
+{
+    gfi_match_post(match, &recv->match);
+    recv->posted = true;
+    if (gfi_unlikely(ep->has_contexts)) {
+        gfi_context_add(ep, recv);
+    }
+}
+
+/** Locked: take a posted receive out. */
+static inline void gfi_recv_unpost(struct gfi_ep *ep, struct gfi_match *match,
+                                   struct gfi_recv *recv)
+{
+    gfi_match_unpost(match, &recv->match);
+    recv->posted = false;
+    if (gfi_unlikely(ep->has_contexts)) {
+        gfi_context_remove(ep, recv);
+    }
+}
+
 static inline fi_addr_t gfi_recv_number(const struct gfi_ep *ep, uint64_t source)
 {
     return (ep->caps & FI_SOURCE) ? gfi_av_number(ep->av, source) : FI_ADDR_NOTAVAIL;
@@ -114,7 +135,7 @@ static inline __attribute__((always_inline)) ssize_t gfi_recv_buf(struct gfi_ep 
     }
     recv = gfi_recv_new(ep);
     recv->tagged = tagged;
-    recv->posted = recv->is_plain = true;
+    recv->is_plain = true;
     recv->context = context;
     recv->flags = flags;
     recv->iov[0] = iov;
@@ -124,7 +145,7 @@ static inline __attribute__((always_inline)) ssize_t gfi_recv_buf(struct gfi_ep 
     recv->match.source = source;
     recv->match.tag = tag;
     recv->match.ignore = ignore;
-    gfi_match_post(match, &recv->match);
+    gfi_recv_add(ep, match, recv);
     return 0;
 }
 
@@ -142,7 +163,7 @@ gfi_recv_expected(struct gfi_ep *ep, bool tagged, uint64_t header_flags, uint64_
         gfi_unlikely(len > recv->len)) {
         return false;
     }
-    gfi_match_unpost(match, found);
+    gfi_recv_unpost(ep, match, recv);
     if (gfi_likely(len == sizeof(uint64_t))) {
         memcpy(recv->iov[0].iov_base, bytes, sizeof(uint64_t));
     } else {

@@ -20,7 +20,8 @@ enum gfi_op_type {
 /* A posted receive */
 struct gfi_recv {
     struct gfi_match_recv match;
-    struct gfi_list link; /* free_recvs of the endpoint */
+    struct gfi_list link;         /* free_recvs of the endpoint */
+    struct gfi_list same_context; /* if the endpoint has a table of contexts */
     void *context;
     uint64_t flags; /* FI_COMPLETION, FI_MULTI_RECV */
     size_t len;
@@ -195,6 +196,18 @@ void gfi_recv_finish(struct gfi_op *op, int error);
 
 /** Locked: free an endpoint's posted receives and unexpected messages. */
 void gfi_recv_cleanup(struct gfi_ep *ep);
+
+/* ---- contexts of posted receives (gfi_context.c) ---- */
+
+/** Locked: a posted receive with this context, or NULL. The earliest one in most cases. */
+struct gfi_recv *gfi_context_find(struct gfi_ep *ep, const void *context);
+
+/** Locked: keep the table of contexts up to date. Only if the endpoint has a table. */
+void gfi_context_add(struct gfi_ep *ep, struct gfi_recv *recv);
+void gfi_context_remove(struct gfi_ep *ep, struct gfi_recv *recv);
+
+/** Locked: free the table. */
+void gfi_context_cleanup(struct gfi_ep *ep);
 
 /* ---- RMA (gfi_rma_op.c) ---- */
 

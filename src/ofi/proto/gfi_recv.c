@@ -9,14 +9,6 @@
 
 #define GFI_RECV_MODES (FI_PEEK | FI_CLAIM | FI_DISCARD)
 
-/* ---- receives ---- */
-
-static void gfi_recv_unpost(struct gfi_ep *ep, struct gfi_recv *recv)
-{
-    gfi_match_unpost(gfi_recv_match(ep, recv->tagged), &recv->match);
-    recv->posted = false;
-}
-
 /* ---- completions ---- */
 
 static void gfi_recv_report_error(struct gfi_ep *ep, void *context, bool tagged,
@@ -89,7 +81,7 @@ static void gfi_recv_take_place(struct gfi_ep *ep, struct gfi_recv *recv, size_t
     recv->iov[0].iov_len -= used;
     recv->len -= used;
     if (recv->posted && (recv->len == 0 || recv->len < ep->min_multi_recv)) {
-        gfi_recv_unpost(ep, recv);
+        gfi_recv_unpost(ep, gfi_recv_match(ep, recv->tagged), recv);
     }
 }
 
@@ -379,7 +371,7 @@ void gfi_recv_arrive(struct gfi_ep *ep, bool tagged, const struct gfi_envelope *
         return;
     }
     if (!(recv->flags & FI_MULTI_RECV)) {
-        gfi_recv_unpost(ep, recv);
+        gfi_recv_unpost(ep, gfi_recv_match(ep, tagged), recv);
     }
     if (envelope->announced) {
         gfi_recv_announced(ep, recv, envelope);
@@ -526,8 +518,7 @@ static void gfi_recv_post(struct gfi_ep *ep, struct gfi_recv *recv, uint64_t sou
     recv->match.tag = tag;
     recv->match.ignore = ignore;
     if (gfi_unlikely(multi)) {
-        gfi_match_post(match, &recv->match);
-        recv->posted = true;
+        gfi_recv_add(ep, match, recv);
         recv->filling = 1; /* keep it during this function */
         while (recv->posted && (msg = gfi_recv_find(ep, tagged, source, tag, ignore)) != NULL) {
             gfi_match_remove_msg(match, &msg->match);
@@ -541,8 +532,7 @@ static void gfi_recv_post(struct gfi_ep *ep, struct gfi_recv *recv, uint64_t sou
         gfi_match_remove_msg(match, &msg->match);
         gfi_recv_consume(ep, recv, msg);
     } else {
-        gfi_match_post(match, &recv->match);
-        recv->posted = true;
+        gfi_recv_add(ep, match, recv);
     }
 }
 
@@ -593,7 +583,7 @@ static void gfi_recv_abort(struct gfi_ep *ep, struct gfi_recv *recv, int error)
 {
     struct gfi_envelope nothing = {.tag = recv->match.tag};
 
-    gfi_recv_unpost(ep, recv);
+    gfi_recv_unpost(ep, gfi_recv_match(ep, recv->tagged), recv);
     gfi_recv_report_error(ep, recv->context, recv->tagged, &nothing, 0,
                           recv->filling == 0 ? recv->flags & FI_MULTI_RECV : 0, error);
     if (recv->filling == 0) {
@@ -601,27 +591,15 @@ static void gfi_recv_abort(struct gfi_ep *ep, struct gfi_recv *recv, int error)
     }
 }
 
-static bool gfi_recv_cancel_in(struct gfi_ep *ep, struct gfi_match *match, void *context)
-{
-    struct gfi_recv *recv;
-    struct gfi_list *item;
-
-    gfi_list_for_each(item, &match->all_recvs) {
-        recv = gfi_of(item, struct gfi_recv, match.all);
-        if (recv->context == context) {
-            gfi_recv_abort(ep, recv, FI_ECANCELED);
-            return true;
-        }
-    }
-    return false;
-}
-
 int gfi_recv_cancel(struct gfi_ep *ep, void *context)
 {
-    return gfi_recv_cancel_in(ep, &ep->tagged, context) ||
-                   gfi_recv_cancel_in(ep, &ep->msg, context) ?
-               0 :
-               -FI_ENOENT;
+    struct gfi_recv *recv = gfi_context_find(ep, context);
+
+    if (recv == NULL) {
+        return -FI_ENOENT;
+    }
+    gfi_recv_abort(ep, recv, FI_ECANCELED);
+    return 0;
 }
 
 static void gfi_recv_fail_in(struct gfi_ep *ep, struct gfi_match *match, struct gfi_peer *peer)
@@ -677,6 +655,7 @@ void gfi_recv_cleanup(struct gfi_ep *ep)
 {
     struct gfi_list *item, *next;
 
+    gfi_context_cleanup(ep);
     gfi_recv_cleanup_match(ep, &ep->tagged);
     gfi_recv_cleanup_match(ep, &ep->msg);
     gfi_list_for_each_safe(item, next, &ep->claimed) {
