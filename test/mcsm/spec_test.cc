@@ -201,6 +201,16 @@ TEST_F(Spec, PathToASwitchHasTheMtuOfItsPort0)
     EXPECT_EQ(3, record()[54] & 63);
 }
 
+/* A port that sends to itself has the MTU of its link: a QP refuses a higher one. */
+TEST_F(Spec, PathToItself)
+{
+    mcsm_put_lo(model.nodes[0].ports[2].info, MCSM_PI_MTU_CAP_LO, 4);
+    start();
+    clear();
+    ASSERT_EQ(0, path(2, 2, 0));
+    EXPECT_EQ(4, record()[54] & 63);
+}
+
 TEST_F(Spec, PathOfLimitedMembersAndSl)
 {
     start("[partition p]\npkey = 0x12\nlimited = 0x211, 0x221\nfull = 0x231\n");

@@ -369,7 +369,7 @@ static void add_path(struct mcsm_query *query, const struct mcsm_path_end *from,
         return;
     }
     if (way.speed == UINT32_MAX) { /* to itself */
-        way.speed = mcsm_rate_speed(mcsm_port_rate(ours->port));
+        narrow(&way, ours->port);
     }
     narrow_end(&way, ours->port);
     if (other->port != NULL) {
