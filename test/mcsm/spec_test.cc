@@ -211,6 +211,19 @@ TEST_F(Spec, PathToItself)
     EXPECT_EQ(4, record()[54] & 63);
 }
 
+/* PortInfoRecord has the states that the ports have after the first sweep. */
+TEST_F(Spec, PortRecordsAreOfNow)
+{
+    start();
+    clear();
+    ASSERT_EQ(0, request(2, MCSM_GET_TABLE, MCSM_SA_PORT, 0));
+    int active = 0;
+    for (size_t i = 0; i < records(72); i++) {
+        active += (record()[72 * i + 4 + MCSM_PI_STATE_LO] & 15) == MCSM_STATE_ACTIVE;
+    }
+    EXPECT_EQ(21, active) << "both ends of ten links, and port 0 of the switch";
+}
+
 TEST_F(Spec, PathOfLimitedMembersAndSl)
 {
     start("[partition p]\npkey = 0x12\nlimited = 0x211, 0x221\nfull = 0x231\n");

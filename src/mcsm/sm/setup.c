@@ -7,17 +7,21 @@
 
 #include <stdlib.h>
 
-static void got_port(void *arg, void *arg2, const uint8_t *mad, unsigned status)
+/* The administration answers with the PortInfo that the port has now. */
+static void take_info(struct mcsm_port *port, const uint8_t *mad)
 {
-    struct mcsm_port *port = arg2;
-
-    if (mad == NULL) {
-        mcsm_sm_set_done(arg, arg2, mad, status);
-        return;
-    }
     memcpy(port->info, mad + MCSM_SMP_BODY, sizeof(port->info));
     port->info[MCSM_PI_SUBNET_TIMEOUT] &= ~MCSM_CLIENT_REREGISTER;
     port->state = mcsm_lo(port->info, MCSM_PI_STATE_LO);
+}
+
+static void got_port(void *arg, void *arg2, const uint8_t *mad, unsigned status)
+{
+    if (mad == NULL) {
+        mcsm_sm_set_done(arg, arg2, mad, status);
+    } else {
+        take_info(arg2, mad);
+    }
 }
 
 static void set_port(struct mcsm_sm *sm, struct mcsm_port *port, const uint8_t *info,
@@ -207,7 +211,7 @@ static void got_state(void *arg, void *arg2, const uint8_t *mad, unsigned status
     struct mcsm_sm *sm = arg;
 
     if (mad != NULL) {
-        port->state = mcsm_lo(mad + MCSM_SMP_BODY, MCSM_PI_STATE_LO);
+        take_info(port, mad);
     } else if (!port->border) {
         mcsm_sm_set_done(arg, arg2, mad, status);
     }
