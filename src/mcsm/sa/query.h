@@ -38,6 +38,10 @@ enum {
     /* In ClassPortInfo: optional records, UD multicast, PortInfoRecord by parts of the capability
      * mask. */
     MCSM_SA_CAPABILITIES = 1 << 8 | 1 << 9 | 1 << 13,
+    /* In CapabilityMask2: MulticastFDBTop in SwitchInfoRecord, all components of PortInfoRecord, extended
+     * speeds, send-only full members; and with rules QoS. */
+    MCSM_SA_CAPABILITIES2 = 1 << 3 | 1 << 6 | 1 << 7 | 1 << 12,
+    MCSM_SA_QOS = 1 << 1,
 
     MCSM_MAX_RECORDS = 65536 /* in an answer */
 };

@@ -109,11 +109,12 @@ static void class_port_info(struct mcsm_query *query)
 {
     /* Base version 1, class version 2. */
     uint8_t record[80] = {1, 2};
+    bool rules = query->sa->sm->config->qos.rule_count > 0;
+    uint32_t more = MCSM_SA_CAPABILITIES2 | (rules ? MCSM_SA_QOS : 0);
 
     query->record_size = 72;
     mcsm_put16(record, 2, MCSM_SA_CAPABILITIES);
-    /* CapabilityMask2: send-only full members; answers within 4.096 us * 2^18. */
-    mcsm_put32(record, 4, 1u << 1 << 5 | 18);
+    mcsm_put32(record, 4, more << 5 | 18); /* answers within 4.096 us * 2^18 */
     mcsm_answer_add(query, record);
 }
 
