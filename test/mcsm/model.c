@@ -638,6 +638,7 @@ int model_sa(struct model_manager *manager, uint16_t from_lid, uint8_t method, u
     struct mcsm_addr from = {.lid = from_lid, .qpn = 1, .agent = MCSM_CLASS_SA};
 
     mcsm_put16(mad, MCSM_MAD_ATTR, attr);
+    mcsm_put64(mad, MCSM_SA_SM_KEY, manager->sa_key);
     mcsm_put64(mad, MCSM_SA_COMPONENTS, mask);
     if (data != NULL) {
         memcpy(mad + MCSM_SA_DATA, data, MCSM_SA_DATA_SIZE);

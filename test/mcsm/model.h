@@ -77,6 +77,7 @@ struct model_manager {
     struct mcsm_standbys *standbys;
     struct mcsm_sa *sa;
     struct model_packet *inbox, **inbox_end;
+    uint64_t sa_key; /* SM_Key of requests by model_sa() */
     uint8_t *answer; /* the last packet of class SA that it sent */
     size_t answer_length;
     struct mcsm_addr answer_to;

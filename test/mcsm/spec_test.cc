@@ -426,6 +426,7 @@ TEST_F(Spec, RecordMasks)
     data[4 + 36] = 0x50;
     ASSERT_EQ(0, request(2, MCSM_GET_TABLE, MCSM_SA_PORT, 1ull << 23));
     EXPECT_EQ(20u, records(72));
+    manager->sa_key = manager->config->sm_key;
     for (uint16_t attr : {MCSM_SA_NODE, MCSM_SA_PORT, MCSM_SA_SWITCH, MCSM_SA_LFT, MCSM_SA_MFT,
                           MCSM_SA_LINK, MCSM_SA_SM_INFO, MCSM_SA_GUID_INFO, MCSM_SA_PKEY}) {
         clear();
@@ -488,6 +489,9 @@ TEST_F(Spec, FortyPartitions)
     EXPECT_EQ(41, keys_of(0, 2));
     clear();
     mcsm_put16(data, 0, lid(2));
+    EXPECT_EQ(MCSM_SA_INVALID, request(2, MCSM_GET_TABLE, MCSM_SA_PKEY, 1))
+        << "a client without the key";
+    manager->sa_key = manager->config->sm_key;
     ASSERT_EQ(0, request(2, MCSM_GET_TABLE, MCSM_SA_PKEY, 1));
     EXPECT_EQ(4u, records(72)); /* blocks of 32 keys */
     clear();

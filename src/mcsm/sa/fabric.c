@@ -167,10 +167,15 @@ static void add_guids(struct mcsm_query *query, const struct mcsm_port *port)
     }
 }
 
+/* Keys of partitions are for trusted clients alone. */
 static void add_pkeys(struct mcsm_query *query, const struct mcsm_port *port)
 {
     uint8_t record[72] = {0};
 
+    if (!mcsm_sa_is_trusted(query)) {
+        query->status = MCSM_SA_INVALID;
+        return;
+    }
     if (!mcsm_is_end_port(port) || port->lid == 0 || port->pkeys == NULL) {
         return;
     }

@@ -546,7 +546,7 @@ static void take_member(void *arg, bool gone, const uint8_t *payload)
 static void list(struct mcsm_query *query)
 {
     const struct mcsm_config *config = query->sa->sm->config;
-    bool trusted = mcsm_get64(query->mad, MCSM_SA_SM_KEY) == config->sm_key && config->sm_key != 0;
+    bool trusted = mcsm_sa_is_trusted(query);
     struct mcsm_group *group, *next;
     uint8_t record[MC_SIZE];
 

@@ -97,6 +97,9 @@ extern const struct mcsm_sa_part mcsm_sa_groups;
 extern const struct mcsm_sa_part mcsm_sa_services;
 extern const struct mcsm_sa_part mcsm_sa_subscriptions;
 
+/** Whether the request has the secret SM_Key of the cluster. */
+bool mcsm_sa_is_trusted(const struct mcsm_query *query);
+
 /** Whether the owner of a registration is the port `gone`; if `gone` is 0, whether the cluster has no
  * port with the GUID of the owner. */
 bool mcsm_sa_is_gone(const struct mcsm_sa *sa, uint64_t owner, uint64_t gone);
