@@ -215,7 +215,9 @@ mpi()
 {
     local name=$1 limit=$2 library=$3 ranks=$4 channel=channel_problem
     shift 4
-    [ "${1##*/}" != one_sided ] || channel=
+    case ${1##*/} in
+    one_sided | flavors) channel= ;;
+    esac
     run "$name" "$limit" "$GLEXRUN" "mpirun.$library" -n "$ranks" "$@" || return 0
     finish "$name" program_problem connections_problem counters_problem fabric_problem $channel
 }

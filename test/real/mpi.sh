@@ -16,6 +16,7 @@ test_library()
         esac
         mpi "$prefix many_to_one" 600 "$library" "$ranks" "$programs/$library/many_to_one"
         mpi "$prefix all_to_all" 600 "$library" "$ranks" "$programs/$library/all_to_all" 65536
+        mpi "$prefix flavors" 180 "$library" "$ranks" "$programs/$library/flavors"
         mpi "$prefix one_sided" 180 "$library" "$ranks" "$programs/$library/one_sided" 65536
     done
     for ranks in 16 32; do

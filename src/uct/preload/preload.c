@@ -14,6 +14,8 @@
  * A replaced function finds the UCX of its caller, opens the transport for this UCX, and calls the
  * function of this UCX. If the caller has opened libucp by dlopen() with RTLD_LOCAL, the dynamic
  * linker also searches preloaded libraries first.
+ *
+ * openmpi.c replaces a function of MPI.
  */
 #include "transports.h"
 
