@@ -55,6 +55,18 @@ test_value()
     ok "lanes $value"
 }
 
+# The shortest rendezvous message of UCP's list of protocols. UCX 1.16 and later print another list.
+test_rendezvous()
+{
+    local line
+    line=$(UCX_TLS=glex "$GLEXRUN" ucx_info -e -u t -P intra | sed -n 's/^# *tag_send: *//p')
+    case $line in
+    '') skip rendezvous "this ucx_info prints no thresholds" ;;
+    *'..16385..<rndv>'*) ok rendezvous ;;
+    *) not_ok rendezvous "16 KB are not sent in fragments: $line" ;;
+    esac
+}
+
 # The NIC's counters say the same of a program that exchanges messages.
 test_traffic()
 {
@@ -67,5 +79,6 @@ test_traffic()
 while read -r value; do
     test_value "$value"
 done < <(documented_values)
+test_rendezvous
 test_traffic all
 test_traffic glex,posix,self

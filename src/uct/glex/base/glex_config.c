@@ -72,8 +72,13 @@ ucs_config_field_t uct_glex_iface_config_table[] = {
 
     {"ZC_MAX_SIZE", "auto",
      "Largest am_zcopy. UCP allocates as much for each unexpected message, whatever its length.\n"
-     "auto: as the largest am_bcopy, up to 64k",
+     "auto: no am_zcopy over the software NIC on one host, else as the largest am_bcopy, up to 64k",
      UCT_GLEX_CONFIG(zc_max_size), UCS_CONFIG_TYPE_MEMUNITS},
+
+    {"MIN_RNDV", "auto",
+     "The shortest message that UCP sends by rendezvous; 0: UCP decides alone.\n"
+     "auto: 16385 over the software NIC on one host, else 0. With am_zcopy at most ZC_MAX_SIZE",
+     UCT_GLEX_CONFIG(min_rndv), UCS_CONFIG_TYPE_MEMUNITS},
 
     {"SR_CREDIT_START", "8", "Messages that a new peer may send", UCT_GLEX_CONFIG(sr_credit_start),
      UCS_CONFIG_TYPE_UINT},
@@ -141,6 +146,7 @@ ucs_status_t uct_glex_iface_config_check(const uct_glex_iface_config_t *config)
         {"RMA_REQ_CAPACITY", config->rma_req_capacity, 1, 16384, 0},
         {"ZC_REQ_CAPACITY", config->zc_req_capacity, 1, 16384, 0},
         {"ZC_MAX_SIZE", zc_max_size, 256, UCT_GLEX_ZC_MAX_LEN, 0},
+        {"MIN_RNDV", (config->min_rndv == UCS_MEMUNITS_AUTO) ? 0 : config->min_rndv, 0, 1 << 30, 0},
         {"SR_CREDIT_MAX", config->sr_credit_max, 1, UCT_GLEX_CREDIT_MAX, 0},
         {"SR_CREDIT_START", config->sr_credit_start, 1, config->sr_credit_max, 0},
         {"SR_CREDIT_INC", config->sr_credit_inc, 1, UCT_GLEX_CREDIT_MAX, 0},

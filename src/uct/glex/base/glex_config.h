@@ -24,7 +24,8 @@ typedef struct uct_glex_iface_config {
     size_t rma_buf_size;
     unsigned rma_req_capacity;
     unsigned zc_req_capacity;
-    size_t zc_max_size; /* or UCS_MEMUNITS_AUTO: as the largest am_bcopy */
+    size_t zc_max_size; /* or UCS_MEMUNITS_AUTO */
+    size_t min_rndv;    /* or UCS_MEMUNITS_AUTO */
     unsigned sr_credit_start;
     unsigned sr_credit_inc;
     unsigned sr_credit_max;

@@ -202,7 +202,8 @@ typedef struct uct_glex_iface {
 
     struct {
         size_t max_bcopy;
-        size_t max_zcopy;
+        size_t max_zcopy; /* 0: no am_zcopy */
+        size_t min_rndv;
         size_t rma_buf_size;
         size_t max_rma_short;
     } config;

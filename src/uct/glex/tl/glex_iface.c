@@ -39,6 +39,9 @@
 /* Longest time that closing waits for room in peers' queues to send ENDs */
 #define UCT_GLEX_GOODBYE_MS 1000
 
+/* UCX_GLEX_MIN_RNDV=auto over the software NIC */
+#define UCT_GLEX_MIN_RNDV 16385
+
 /* ---- progress ---- */
 
 /* Whether progress has work now. Requests that wait for a peer are no work. */
@@ -283,6 +286,34 @@ static ucs_status_t uct_glex_iface_event_arm(uct_iface_h tl_iface, unsigned even
 
 /* ---- life ---- */
 
+/*
+ * Whether am_zcopy is offered, and from where on UCP may use a rendezvous. Over the software NIC a
+ * copy of private memory is a system call. UCP does not know what this call costs before the first
+ * byte, and begins the rendezvous at one fragment. 16 KB take 2 us in fragments and 7 us by the kernel
+ * on near processors, 5 to 7 us and 7 us on far processors (docs/performance.md). UCP takes the larger
+ * of its estimate and cap.am.min_zcopy, also from an interface without am_zcopy.
+ */
+static void uct_glex_iface_init_zcopy(uct_glex_iface_t *iface,
+                                      const uct_glex_iface_config_t *config)
+{
+    int is_syscall = uct_glex_md_rdma_now(iface->md);
+
+    if (config->zc_max_size != UCS_MEMUNITS_AUTO) {
+        iface->config.max_zcopy = config->zc_max_size;
+    } else {
+        iface->config.max_zcopy =
+            is_syscall ? 0 : ucs_min(config->srq_unit_size, UCT_GLEX_ZC_MAX_LEN);
+    }
+    if (config->min_rndv != UCS_MEMUNITS_AUTO) {
+        iface->config.min_rndv = config->min_rndv;
+    } else {
+        iface->config.min_rndv = is_syscall ? UCT_GLEX_MIN_RNDV : 0;
+    }
+    if (iface->config.max_zcopy > 0) {
+        iface->config.min_rndv = ucs_min(iface->config.min_rndv, iface->config.max_zcopy);
+    }
+}
+
 static void uct_glex_iface_init_config(uct_glex_iface_t *iface,
                                        const uct_glex_iface_config_t *config)
 {
@@ -299,9 +330,7 @@ static void uct_glex_iface_init_config(uct_glex_iface_t *iface,
     if (!uct_glex_iface_has_channel(iface, UCT_GLEX_CHANNEL_SR)) {
         iface->config.max_bcopy = ucs_min(iface->config.max_bcopy, er_max);
     }
-    iface->config.max_zcopy = (config->zc_max_size == UCS_MEMUNITS_AUTO) ?
-                                  ucs_min(config->srq_unit_size, UCT_GLEX_ZC_MAX_LEN) :
-                                  config->zc_max_size;
+    uct_glex_iface_init_zcopy(iface, config);
 }
 
 /* Most events in flight without ER: fetched units, RMA that ends later, zero copy, Gets of this

@@ -31,7 +31,8 @@ static void uct_glex_iface_query_am(const uct_glex_iface_t *iface, uct_iface_att
     attr->cap.am.opt_zcopy_align = 1;
     attr->cap.am.align_mtu = 1;
     attr->cap.am.max_iov = 1;
-    if (uct_glex_md_has_private_rdma(iface->md)) {
+    attr->cap.am.min_zcopy = iface->config.min_rndv;
+    if (uct_glex_md_has_private_rdma(iface->md) && (iface->config.max_zcopy > 0)) {
         attr->cap.flags |= UCT_IFACE_FLAG_AM_ZCOPY;
         attr->cap.am.max_zcopy = iface->config.max_zcopy;
         attr->cap.am.max_hdr = UCT_GLEX_ZC_MAX_HDR;
