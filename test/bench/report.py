@@ -4,9 +4,21 @@ import json
 import os
 import statistics
 
+import reasons
 import rows as table
 
-INVERSE = {'ns', 'us', 'ms'}
+FAR = 100e-9 # seconds: processors are far if a cache line takes longer from one to the other
+MODE_GAP = 1.5 # two groups of rounds are two modes if a factor of this lies between them
+
+
+def distance(handover):
+    """Whether two processors are near (they share a cache) or far, by what a cache line takes."""
+    return 'far' if handover > FAR else 'near'
+
+
+def bound_of(row, kind):
+    """The target of a row on near or on far processors."""
+    return row.bound[kind] if isinstance(row.bound, dict) else row.bound
 
 
 def show(seconds_or_rate, unit):
@@ -37,12 +49,23 @@ def per_round(row, tests, values):
     return [a / b if row.kind == 'ratio' else a - b for a, b in pairs]
 
 
-def judge(row, tests, values):
+def modes(ratios):
+    """The medians of two groups of rounds with a wide gap between them; None if there is one group."""
+    ordered = sorted(ratios)
+    gaps = [(ordered[i] / ordered[i - 1], i) for i in range(2, len(ordered) - 1)]
+    gap, place = max(gaps, default=(1, 0))
+    if gap < MODE_GAP:
+        return None
+    return statistics.median(ordered[:place]), statistics.median(ordered[place:])
+
+
+def judge(row, tests, values, kind):
     """A row as a dictionary, with its median, its spread and whether its target is met."""
     compared = per_round(row, tests, values)
     test = row.ours[0][0]
-    result = {'what': row.title, 'kind': row.kind, 'unit': 'ns' if test == 'bare' else
-              tests[test].unit, 'target': [row.op, row.bound] if row.op else None}
+    bound = bound_of(row, kind)
+    result = {'what': row.title, 'test': test, 'kind': row.kind, 'unit': 'ns' if test == 'bare' else
+              tests[test].unit, 'target': [row.op, bound] if row.op else None}
     if not compared:
         return dict(result, median=None, met=None)
     less = test == 'bare' or tests[test].less
@@ -57,9 +80,9 @@ def judge(row, tests, values):
     middle = statistics.median(compared)
     met = None
     if row.op:
-        met = middle <= row.bound if row.op == '<=' else middle >= row.bound
+        met = middle <= bound if row.op == '<=' else middle >= bound
     return dict(result, against=winner[1], median=middle, low=min(compared), high=max(compared),
-                met=met)
+                met=met, modes=modes(compared) if row.kind == 'ratio' else None)
 
 
 def target_text(result):
@@ -84,21 +107,47 @@ def line(result):
         spread = '%+.0f..%+.0f' % (result['low'] * 1e9, result['high'] * 1e9)
     return '%-42s %8s %8s %-4s %-9s %7s %-13s %-9s %s' % (
         result['what'], show(result['ours'], unit), show(result['theirs'], unit), unit,
-        result['against'], compared, spread, target, verdict)
+        result['against'], compared, spread, target, verdict) + modes_text(result)
 
 
-def print_table(results, rounds):
+def modes_text(result):
+    """The two modes of a row, where a median alone says too little."""
+    return '  two modes: %.2f, %.2f' % result['modes'] if result['modes'] else ''
+
+
+def median_text(values, test, column, unit):
+    """The median of all rounds with its unit; empty if nothing was measured."""
+    known = [value for value in values.get((test, column), []) if value is not None]
+    return '%s %s' % (show(statistics.median(known), unit), unit) if known else ''
+
+
+def print_table(results, rounds, with_notes=True):
+    """The rows, and with notes the number of targets met and how to read a ratio."""
     print(('\n%-42s %8s %8s %-4s %-9s %7s %-13s %-9s' % (
         'one round' if rounds == 1 else 'median of %d rounds' % rounds, 'glex', 'other', '', 'other is', 'ratio', 'spread',
         'target' if any(result['target'] for result in results) else '')).rstrip())
     for result in results:
         print(line(result).rstrip())
+    if not with_notes:
+        return
     text = ('A ratio is the median of those of each round, its spread the lowest and the highest.'
             if rounds > 1 else 'Repeat it, or ask for --rounds: the processors of a busy machine vary.')
     judged = [result['met'] for result in results if result['met'] is not None]
     if judged:
         text = '%d of %d targets met. ' % (sum(judged), len(judged)) + text
     print('\n' + text)
+
+
+def print_reasons(results):
+    """One sentence for each missed target: what bounds the row."""
+    missed = {}
+    for result in results:
+        if result['met'] is False:
+            missed.setdefault(reasons.of(result['test']), []).append(result['what'].strip())
+    if missed:
+        print('\nWhat bounds the rows that miss their target:')
+    for reason, names in missed.items():
+        print('- %s: %s' % ('; '.join(names), reason))
 
 
 def print_evidence(requests):

@@ -20,7 +20,7 @@ class Failure(Exception):
 
 
 class Column:
-    """One way to carry data: `tls` for UCX_TLS, and UCX's name of the device."""
+    """One way to carry data: `tls` for UCX_TLS ('': not set), and UCX's name of the device."""
 
     def __init__(self, tls, device, **env):
         self.tls, self.device, self.env = tls, device, env
@@ -34,8 +34,8 @@ COLUMNS = {
     'sysv': Column('sysv', 'memory'),
     'cma': Column('cma', 'memory'),
     'posix,cma': Column('posix,cma', 'memory'),
-    # Open MPI without UCX
-    'vader': Column('', '', OMPI_MCA_pml='ob1', OMPI_MCA_btl='self,vader'),
+    'vader': Column('', '', OMPI_MCA_pml='ob1', OMPI_MCA_btl='self,vader'), # Open MPI without UCX
+    'default': Column('', ''), # UCX chooses
 }
 
 # Both MPI libraries: UCX for all, as root in containers too, many ranks on few cores.
@@ -91,7 +91,9 @@ class Runner:
         env.update(OPENGLEX_BUILD=self.build, GLEX_FABRIC=self.fabric, LC_ALL='C.UTF-8',
                    GLEX_STATS=os.path.join(self.work, 'stats'), OMPI_MCA_orte_tmpdir_base=self.work,
                    UCX_LOG_LEVEL='info', UCX_LOG_FILE=os.path.join(self.work, 'ucx.%p'),
-                   UCX_WARN_UNUSED_ENV_VARS='n', UCX_TLS=column.tls + ',self')
+                   UCX_WARN_UNUSED_ENV_VARS='n')
+        if column.tls:
+            env['UCX_TLS'] = column.tls + ',self'
         env.update(column.env)
         env.update(extra)
         return env

@@ -56,6 +56,6 @@ for subject in endpoints connections simulated promotion storm memory; do
     scale $subject
 done
 for row in bare am.lat.8 am.bw.8192 put.zc.65536 put.nic.65536 get.nic.4096 \
-    tag.rate.8 wakeup openmpi.rate mpich.bw; do
+    tag.rate.8 wakeup openmpi.rate mpich.bw.1048576; do
     bench $row
 done
