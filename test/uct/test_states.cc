@@ -587,6 +587,19 @@ TEST(States, MessageAfterTheEndIsReported)
     });
 }
 
+/* The peer has left in good order, and its last message never arrives: the receiver learns the loss. */
+TEST(States, LastMessageThatNeverArrivesIsReported)
+{
+    isolated({}, [] {
+        ErrorLog log;
+        Stage stage;
+
+        stage.bring(LEAVING);
+        progress_until("an error of the connection", [&] { return stage.ep->failed(); });
+        EXPECT_EQ(letter(stage.row()), letter(FAILED));
+    });
+}
+
 /* An END that claims is followed by a message for the same connection. So the message is from another
  * connection of the peer, and the other connection learns the end. */
 TEST(States, MessageAfterTheClaimIsAnswered)

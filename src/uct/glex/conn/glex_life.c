@@ -204,11 +204,13 @@ void uct_glex_vc_peer_leaves(uct_glex_vc_t *vc, uint16_t last_seq, int is_orderl
 }
 
 /* A peer may leave without an error if all our messages were delivered. Otherwise the next flush or
- * message returns the error. */
+ * message returns the error. The VC fails if messages of the peer are missing. */
 static void uct_glex_vc_peer_closed(uct_glex_vc_t *vc)
 {
-    if ((vc->num_blocked > 0) || (vc->state == UCT_GLEX_VC_CONNECTING) || vc->check_pending ||
-        !ucs_queue_is_empty(&vc->tx_ops)) {
+    if ((vc->state == UCT_GLEX_VC_OPEN) && (vc->rx_seq != vc->left_seq)) {
+        uct_glex_vc_fail(vc, UCS_ERR_CONNECTION_RESET);
+    } else if ((vc->num_blocked > 0) || (vc->state == UCT_GLEX_VC_CONNECTING) ||
+               vc->check_pending || !ucs_queue_is_empty(&vc->tx_ops)) {
         uct_glex_vc_fail(vc, UCS_ERR_ENDPOINT_TIMEOUT);
     } else {
         if (vc->tx.seq != vc->left_tx_seq) {
