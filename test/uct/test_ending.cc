@@ -293,6 +293,38 @@ TEST_P(Ending, InterfacesComeAndGo)
     });
 }
 
+/* The ids of an interface go on with the next interface at the endpoint of the NIC, so late messages
+ * for the earlier interface name nothing of the later one. */
+TEST(EndingIds, GoOnWithTheNextInterface)
+{
+    isolated({}, [] {
+        Md md_a, md_b;
+        Iface a(md_a);
+        uint32_t vc_gen = 0, op_gen = 0, er_gen = 0;
+
+        for (int round = 0; round < 20; ++round) {
+            Iface b(md_b);
+            Ep back(b, a.address());
+            const uct_glex_iface_t *in = b.internals();
+
+            if (round > 0) {
+                EXPECT_EQ(in->ops.next_gen, op_gen);
+                EXPECT_EQ(in->er.next_gen, er_gen);
+            }
+            EXPECT_OK(back.am_short(AM_ID, round, NULL, 0)); /* makes the VC */
+            uint32_t gen = in->vcs[0]->id >> UCT_GLEX_VC_INDEX_BITS;
+
+            if (round > 0) {
+                EXPECT_EQ(gen, 1 + vc_gen % UCT_GLEX_VC_GENS);
+            }
+            send_all(back);
+            vc_gen = gen;
+            op_gen = in->ops.next_gen;
+            er_gen = in->er.next_gen;
+        }
+    });
+}
+
 FOR_CHANNELS(Ending);
 
 } // namespace

@@ -132,7 +132,6 @@ ucs_status_t uct_glex_er_init(uct_glex_iface_t *iface, const uct_glex_iface_conf
 
     ucs_list_head_init(&iface->er.starved);
     uct_glex_er_init_sizes(iface, config);
-    iface->er.next_gen = iface->uuid;
     iface->er.thresh =
         uct_glex_iface_has_channel(iface, UCT_GLEX_CHANNEL_SR) ? config->er_thresh : 0;
     iface->er.has_membarrier = uct_glex_er_init_membarrier();

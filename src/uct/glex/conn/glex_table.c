@@ -26,9 +26,6 @@
 /* Number of VCs from which on places are reused. The number doubles when no VC is unused. */
 #define UCT_GLEX_TABLE_REUSE 16
 
-/* Number of generations of an index. Generation 0 is not used, so an id is never 0. */
-#define UCT_GLEX_TABLE_GENS (UINT32_MAX / UCT_GLEX_VC_MAX)
-
 #define UCT_GLEX_TABLE_SIZE (UCT_GLEX_VC_MAX * (sizeof(uct_glex_vc_t *) + 2 * sizeof(uint32_t)))
 
 ucs_status_t uct_glex_table_init(uct_glex_iface_t *iface)
@@ -211,6 +208,15 @@ static uct_glex_vc_t *uct_glex_table_find_unused(uct_glex_iface_t *iface)
     return found;
 }
 
+/* The generation of an id is in use: count the generations from the first one of this interface. */
+static void uct_glex_table_count_gen(uct_glex_iface_t *iface, uint32_t id)
+{
+    unsigned gen = id >> UCT_GLEX_VC_INDEX_BITS;
+    unsigned age = (gen + UCT_GLEX_VC_GENS - iface->vc_table.first_gen) % UCT_GLEX_VC_GENS;
+
+    iface->vc_table.num_gens = ucs_max(iface->vc_table.num_gens, age + 1);
+}
+
 /* Take the place of an unused VC. The unused VC is freed later, because the caller may be its error
  * handler. Returns the id of the successor, 0: no VC is unused. */
 static uint32_t uct_glex_table_reuse(uct_glex_iface_t *iface)
@@ -232,7 +238,6 @@ static uint32_t uct_glex_table_reuse(uct_glex_iface_t *iface)
 ucs_status_t uct_glex_table_add(uct_glex_vc_t *vc)
 {
     uct_glex_iface_t *iface = vc->iface;
-    uint32_t gen;
 
     if (iface->num_vcs == iface->vc_table.reuse) {
         vc->id = uct_glex_table_reuse(iface);
@@ -245,11 +250,10 @@ ucs_status_t uct_glex_table_add(uct_glex_vc_t *vc)
             ucs_error("glex: more than %u peers at one interface", UCT_GLEX_VC_MAX);
             return UCS_ERR_EXCEEDS_LIMIT;
         }
-        /* The interface's first ids differ from the ids of an earlier interface at this endpoint */
-        gen = 1 + (iface->uuid >> 16) % UCT_GLEX_TABLE_GENS;
-        vc->id = iface->num_vcs++ | (gen << UCT_GLEX_VC_INDEX_BITS);
+        vc->id = iface->num_vcs++ | (iface->vc_table.first_gen << UCT_GLEX_VC_INDEX_BITS);
         uct_glex_table_split(iface);
     }
+    uct_glex_table_count_gen(iface, vc->id);
     iface->vcs[uct_glex_table_index(vc)] = vc;
     uct_glex_table_link(vc);
     return UCS_OK;

@@ -112,6 +112,8 @@ typedef struct uct_glex_iface {
         uint32_t *heads;        /* chains of VCs by the peer's address: see glex_table.c */
         uint32_t *next;         /* by index of the VC: the next VC in the chain */
         unsigned reuse;         /* number of VCs from which on places are reused */
+        unsigned first_gen;     /* generation of the first id at each place */
+        unsigned num_gens;      /* generations that ids of this interface have or had */
         ucs_list_link_t over;   /* VCs that are over */
         ucs_list_link_t unused; /* VCs whose places have new VCs, to be freed */
     } vc_table;

@@ -32,6 +32,7 @@ enum uct_glex_vc_state {
 #define UCT_GLEX_VC_INDEX_BITS 20
 #define UCT_GLEX_VC_MAX        (1U << UCT_GLEX_VC_INDEX_BITS)
 #define UCT_GLEX_VC_INDEX_MASK (UCT_GLEX_VC_MAX - 1)
+#define UCT_GLEX_VC_GENS       (UINT32_MAX / UCT_GLEX_VC_MAX) /* generations: from 1, as no id is 0 */
 
 /* Whether the peer borrowed a FIFO of ours */
 enum uct_glex_lent {

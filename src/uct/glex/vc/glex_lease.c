@@ -44,9 +44,14 @@ typedef struct uct_glex_debt {
     uint8_t is_put; /* paid by an immediate put */
 } uct_glex_debt_t;
 
-/* The leases that an endpoint of the NIC keeps from one interface to the next */
+/* What an endpoint of the NIC keeps from one interface to the next: the leases, and the generations
+ * of ids. Messages for an earlier interface may arrive late, so the ids of the next interface must
+ * be others. */
 struct uct_glex_quarantine {
     uct_glex_md_kept_t super;
+    unsigned next_vc_gen;
+    uint16_t next_op_gen;
+    uint8_t next_er_gen;
     ucs_list_link_t list; /* leases of closed interfaces */
     uct_glex_buf_pool_t words;
 };
@@ -457,6 +462,33 @@ static void uct_glex_quarantine_destroy(uct_glex_md_kept_t *kept)
     ucs_free(quarantine);
 }
 
+/* The endpoint is new, but an earlier process may have had its address: begin anywhere */
+static void uct_glex_quarantine_init_gens(uct_glex_quarantine_t *quarantine, uint32_t uuid)
+{
+    quarantine->next_vc_gen = 1 + (uuid >> 16) % UCT_GLEX_VC_GENS;
+    quarantine->next_op_gen = uuid;
+    quarantine->next_er_gen = uuid;
+}
+
+static void uct_glex_quarantine_take_gens(uct_glex_iface_t *iface)
+{
+    const uct_glex_quarantine_t *quarantine = iface->leases.quarantine;
+
+    iface->vc_table.first_gen = quarantine->next_vc_gen;
+    iface->ops.next_gen = quarantine->next_op_gen;
+    iface->er.next_gen = quarantine->next_er_gen;
+}
+
+static void uct_glex_quarantine_keep_gens(const uct_glex_iface_t *iface)
+{
+    uct_glex_quarantine_t *quarantine = iface->leases.quarantine;
+    unsigned next_gen = iface->vc_table.first_gen + iface->vc_table.num_gens;
+
+    quarantine->next_vc_gen = 1 + (next_gen - 1) % UCT_GLEX_VC_GENS;
+    quarantine->next_op_gen = iface->ops.next_gen;
+    quarantine->next_er_gen = iface->er.next_gen;
+}
+
 static ucs_status_t uct_glex_quarantine_new(uct_glex_iface_t *iface,
                                             uct_glex_quarantine_t **quarantine_p)
 {
@@ -467,6 +499,7 @@ static ucs_status_t uct_glex_quarantine_new(uct_glex_iface_t *iface,
         return UCS_ERR_NO_MEMORY;
     }
     ucs_list_head_init(&quarantine->list);
+    uct_glex_quarantine_init_gens(quarantine, iface->uuid);
     status = uct_glex_buf_pool_init(&quarantine->words, iface->md, iface->nic, GLEX_MEM_WRITE,
                                     UCS_SYS_CACHE_LINE_SIZE, UCT_GLEX_LEASE_WORDS, UINT_MAX,
                                     "glex_claim_word");
@@ -500,6 +533,7 @@ ucs_status_t uct_glex_lease_init(uct_glex_iface_t *iface)
     if (status != UCS_OK) {
         return status;
     }
+    uct_glex_quarantine_take_gens(iface);
     ucs_list_splice_tail(&iface->leases.list, &iface->leases.quarantine->list);
     ucs_list_head_init(&iface->leases.quarantine->list);
     ucs_list_for_each(lease, &iface->leases.list, list) {
@@ -589,5 +623,6 @@ void uct_glex_lease_cleanup(uct_glex_iface_t *iface)
     }
     if (iface->leases.quarantine != NULL) {
         ucs_list_splice_tail(&iface->leases.quarantine->list, &iface->leases.list);
+        uct_glex_quarantine_keep_gens(iface);
     }
 }
