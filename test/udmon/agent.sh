@@ -589,6 +589,42 @@ to = print
 type = print
 END
 
+# Two agents in step, with monotonic clocks of different origins if the kernel allows that, as on two
+# hosts. The least lateness counts: a busy machine delays some ticks, but not all.
+elsewhere=(unshare --user --map-root-user --time --monotonic 1000 --kill-child)
+"${elsewhere[@]}" true 2>/dev/null || elsewhere=()
+step_agents() {
+    local i
+    for i in 1 2; do
+        printf '[%s]\ntype = %s\ninterval = 0.7\nto = print\n' load load self agent >"$dir/step.conf"
+        printf '[print]\ntype = print\n' >>"$dir/step.conf"
+        "${prefix[@]}" "$agent" -c "$dir/step.conf" >"$dir/step$i.out" 2>"$dir/log" &
+        pids+=($!)
+        prefix=("${elsewhere[@]}")
+    done
+    await ticked 1 && await ticked 2
+    { kill -9 "${pids[@]}" && wait "${pids[@]}"; } 2>/dev/null # unshare hears no SIGTERM
+}
+ticked() {
+    [[ $(grep -c '^udmon_agent_ticks{sensor="load"} ' "$dir/step$1.out") -ge 4 ]]
+}
+# in_step AGENT: some sample of the sensor is not later than a tenth of the interval
+in_step() {
+    awk '$1 == "node_load1" && $3 % 700 < 70 { found = 1 } END { exit !found }' "$dir/step$1.out"
+}
+# late AGENT: the greatest lateness of a tick is less than the interval, and the sum is not less
+late() {
+    awk '$1 ~ /^udmon_agent_tick_late_max_seconds{sensor="load"}/ && $2 > max { max = $2 }
+        $1 ~ /^udmon_agent_tick_late_seconds{sensor="load"}/ { sum = $2 }
+        END { exit !(max > 0 && max < 0.7 && sum > 0) }' "$dir/step$1.out"
+}
+pids=() prefix=()
+step_agents
+for i in 1 2; do
+    check "agent $i of two samples at multiples of the interval" in_step $i
+    check "agent $i measures the lateness of its ticks" late $i
+done
+
 machine_sensors
 
 # rdma_counter FILE VALUE, below a tree as drivers make it

@@ -227,19 +227,25 @@ static bool node_same(const struct udmon_node *a, const struct udmon_node *b)
     return (a->type == b->type) && node_covers(a, b) && node_covers(b, a);
 }
 
-/* The next multiple of the interval: periods do not drift, and missed ones are left out. */
+/*
+ * Timers follow the monotonic clock, and the next tick is an instant of the time of day. Only a
+ * step of the clock changes the difference of the two, and each tick computes the difference again.
+ */
 static void node_set_timer(struct udmon_node *node)
 {
-    uint64_t now = udmon_now_ns();
+    uint64_t wait_ns = tick_wait_ns(&node->tick, udmon_time_ns());
 
-    udmon_timer_set_at(&agent_loop, &node->timer,
-                       now - (now % node->interval_ns) + node->interval_ns);
+    udmon_timer_set_at(&agent_loop, &node->timer, udmon_now_ns() + wait_ns);
 }
 
 static void node_tick(struct udmon_timer *timer)
 {
     struct udmon_node *node = timer->arg;
 
+    if (!tick_due(&node->tick, udmon_time_ns())) {
+        node_set_timer(node);
+        return;
+    }
     if (node->worker != NULL) {
         worker_tick(node->worker);
     } else {
@@ -318,6 +324,7 @@ int graph_start(struct graph *graph, struct graph *old)
             before = graph_find(old, node->name);
             node->state = before->state;
             memcpy(node->refused, before->refused, sizeof(node->refused));
+            node->tick = before->tick;
             node->has_state = 1;
             before->has_state = 0;
             node->worker = before->worker;
@@ -329,6 +336,7 @@ int graph_start(struct graph *graph, struct graph *old)
         if (node->type->tick != NULL) {
             node->timer.fire = node_tick;
             node->timer.arg = node;
+            tick_begin(&node->tick, node->interval_ns, udmon_time_ns());
             node_set_timer(node);
         }
     }

@@ -4,6 +4,7 @@
 #ifndef UDMON_AGENT_NODE_H
 #define UDMON_AGENT_NODE_H
 
+#include "tick.h"
 #include "../lib/net/loop.h"
 #include "../include/udmon_module.h"
 
@@ -40,6 +41,7 @@ struct udmon_node {
     int has_state;
     struct worker *worker; /* of a type that may block: runs the ticks and owns the state */
     uint64_t interval_ns;
+    struct tick tick;
     struct udmon_timer timer;
     struct udmon_node *outputs[GRAPH_OUTPUTS_MAX];
     unsigned output_count;

@@ -17,8 +17,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-enum { SEND_FAMILIES = 4096 /* half of the places are used at most */ };
+enum {
+    SEND_FAMILIES = 4096, /* half of the places are used at most */
+    SEND_HELD_MAX = 1 << 20
+};
 #define SEND_FAMILY_AGAIN_NS UINT64_C(60000000000)
 
 /* A description that was sent. */
@@ -39,13 +43,19 @@ struct sender {
     struct described described[SEND_FAMILIES];   /* an open table; sent since it was cleared */
     size_t described_count;
     uint64_t cleared_ns; /* when the table was cleared */
+    /* All agents sample at the same instants. If all agents also sent at the same instants, they
+     * would flood the collector. So records wait, for a time that the host's name determines. */
+    uint64_t hold_ns;
+    struct udmon_timer release;
+    uint8_t *held; /* records, each behind its length */
+    size_t held_length, held_size;
 };
 
 static LIST_HEAD(, sender) senders = LIST_HEAD_INITIALIZER(senders);
 
-static const char *const send_options[] = {"server", "secret", "source", "datagram",
-                                           "flush",  "queue",  "name",   "return",
-                                           "ca",     "cert",   "key",    NULL};
+static const char *const send_options[] = {"server", "secret", "source", "datagram", "flush",
+                                           "queue",  "name",   "return", "spread",   "ca",
+                                           "cert",   "key",    NULL};
 
 static void send_forget_described(struct sender *sender)
 {
@@ -87,6 +97,24 @@ static void send_ready(struct udmon_source *source, uint32_t events)
     udmon_client_process(((struct sender *)source->arg)->client);
 }
 
+/* How long this host's records wait: a fixed part of the option spread. */
+static int send_read_spread(struct udmon_node *node, uint64_t *hold_ns_p)
+{
+    const char *name = udmon_node_option(node, "name");
+    char host[UDMON_NAME_MAX + 1] = "";
+    double spread;
+
+    if (udmon_node_number(node, "spread", 0.5, 0, 60, &spread) < 0) {
+        return -EINVAL;
+    }
+    if (name == NULL) {
+        gethostname(host, sizeof(host) - 1);
+        name = host;
+    }
+    *hold_ns_p = spread * 1e9 * (fnv1a(FNV_START, name, strlen(name)) % 1024) / 1024;
+    return 0;
+}
+
 static int send_read_options(struct udmon_node *node, struct udmon_options *options)
 {
     double datagram, flush, queue, back;
@@ -111,12 +139,96 @@ static int send_read_options(struct udmon_node *node, struct udmon_options *opti
     return 0;
 }
 
+/* The queue drops the oldest samples to make room. */
+static void send_tell_dropped(struct sender *sender)
+{
+    struct udmon_stats stats;
+
+    udmon_client_stats(sender->client, &stats);
+    if (stats.dropped > sender->dropped) {
+        udmon_warn_limited(&sender->full,
+                           "node %s: the queue for %s is full: %llu samples are lost "
+                           "(option queue)",
+                           sender->name, sender->server, (unsigned long long)stats.dropped);
+        sender->dropped = stats.dropped;
+    }
+}
+
+/* Queues a record. */
+static void send_queue(struct sender *sender, const uint8_t *record, size_t length)
+{
+    int ret = udmon_client_send(sender->client, record, length);
+
+    if (ret < 0) {
+        udmon_warn_limited(&sender->unqueued, "node %s: a sample could not be queued: %s",
+                           sender->name, strerror(-ret));
+    }
+}
+
+static void send_release(struct sender *sender)
+{
+    uint16_t length;
+    size_t at;
+
+    for (at = 0; at < sender->held_length; at += sizeof(length) + length) {
+        memcpy(&length, sender->held + at, sizeof(length));
+        send_queue(sender, sender->held + at + sizeof(length), length);
+    }
+    sender->held_length = 0;
+}
+
+static void send_release_fire(struct udmon_timer *timer)
+{
+    struct sender *sender = timer->arg;
+
+    send_release(sender);
+    send_tell_dropped(sender);
+}
+
+/* Makes room for a record; false: no memory. */
+static bool send_reserve(struct sender *sender, size_t length)
+{
+    size_t size = (sender->held_size > 0) ? (2 * sender->held_size) : 65536;
+    uint8_t *grown;
+
+    if (sender->held_length + length > SEND_HELD_MAX) {
+        send_release(sender);
+    }
+    if (sender->held_length + length <= sender->held_size) {
+        return true;
+    }
+    grown = realloc(sender->held, size);
+    if (grown == NULL) {
+        return false;
+    }
+    sender->held = grown;
+    sender->held_size = size;
+    return true;
+}
+
+/* Keeps a record until the host's time to send, or queues it at once. */
+static void send_hold(struct sender *sender, const uint8_t *record, uint16_t length)
+{
+    if ((sender->hold_ns == 0) || !send_reserve(sender, sizeof(length) + length)) {
+        send_release(sender); /* the order stays */
+        send_queue(sender, record, length);
+        return;
+    }
+    memcpy(sender->held + sender->held_length, &length, sizeof(length));
+    memcpy(sender->held + sender->held_length + sizeof(length), record, length);
+    sender->held_length += sizeof(length) + length;
+    if (sender->release.due_ns == 0) {
+        udmon_timer_set_at(&agent_loop, &sender->release, udmon_now_ns() + sender->hold_ns);
+    }
+}
+
 static int send_create(struct udmon_node *node, void **state_p)
 {
     struct udmon_client_callbacks callbacks = {.state = send_state};
     const char *server = udmon_node_option(node, "server");
     struct udmon_options options;
     struct sender *sender;
+    uint64_t hold_ns = 0;
     int ret;
 
     if (server == NULL) {
@@ -124,6 +236,7 @@ static int send_create(struct udmon_node *node, void **state_p)
         return -EINVAL;
     }
     ret = send_read_options(node, &options);
+    ret = (ret == 0) ? send_read_spread(node, &hold_ns) : ret;
     if (ret < 0) {
         return ret;
     }
@@ -131,6 +244,9 @@ static int send_create(struct udmon_node *node, void **state_p)
     if (sender == NULL) {
         return -ENOMEM;
     }
+    sender->hold_ns = hold_ns;
+    sender->release.fire = send_release_fire;
+    sender->release.arg = sender;
     samples_label(sender->name, sizeof(sender->name), node->name);
     snprintf(sender->server, sizeof(sender->server), "%s", server);
     ret = udmon_client_open(server, &options, &callbacks, sender, &sender->client);
@@ -159,6 +275,9 @@ static void send_destroy(void *state)
     struct sender *sender = state;
     struct udmon_stats stats;
 
+    udmon_timer_cancel(&sender->release);
+    send_release(sender);
+    free(sender->held);
     udmon_client_stats(sender->client, &stats);
     udmon_info("%s: %llu samples in all, %llu sent, %llu dropped here, %llu waiting",
                sender->server, (unsigned long long)stats.accepted, (unsigned long long)stats.sent,
@@ -169,22 +288,7 @@ static void send_destroy(void *state)
     free(sender);
 }
 
-/* The queue drops the oldest samples to make room. */
-static void send_tell_dropped(struct sender *sender)
-{
-    struct udmon_stats stats;
-
-    udmon_client_stats(sender->client, &stats);
-    if (stats.dropped > sender->dropped) {
-        udmon_warn_limited(&sender->full,
-                           "node %s: the queue for %s is full: %llu samples are lost "
-                           "(option queue)",
-                           sender->name, sender->server, (unsigned long long)stats.dropped);
-        sender->dropped = stats.dropped;
-    }
-}
-
-/* Queues a record. `length`: of the record, or negative if it could not be made. */
+/* Sends a record. `length`: of the record, or negative if it could not be made. */
 static void send_record(struct udmon_node *node, struct sender *sender, const char *name,
                         const uint8_t *record, int length)
 {
@@ -193,11 +297,7 @@ static void send_record(struct udmon_node *node, struct sender *sender, const ch
                            name);
         return;
     }
-    length = udmon_client_send(sender->client, record, length);
-    if (length < 0) {
-        udmon_warn_limited(&sender->unqueued, "node %s: a sample could not be queued: %s",
-                           node->name, strerror(-length));
-    }
+    send_hold(sender, record, length);
 }
 
 static uint64_t send_family_hash(const struct udmon_family *family)
@@ -353,17 +453,32 @@ static void agent_worker(struct samples *samples, const struct udmon_node *node)
                 "udmon_agent_sensor_ticks_skipped{sensor=\"%s\"}", name);
 }
 
+static void agent_late(struct samples *samples, struct udmon_node *node)
+{
+    char name[GRAPH_NAME_MAX];
+
+    samples_label(name, sizeof(name), node->name);
+    samples_add(samples, 1, node->tick.count, "udmon_agent_ticks{sensor=\"%s\"}", name);
+    samples_add(samples, 1, node->tick.late_ns * 1e-9,
+                "udmon_agent_tick_late_seconds{sensor=\"%s\"}", name);
+    samples_add(samples, 0, tick_late_greatest(&node->tick) * 1e-9,
+                "udmon_agent_tick_late_max_seconds{sensor=\"%s\"}", name);
+}
+
 static void agent_tick(struct udmon_node *node, void *state)
 {
     struct samples *samples = samples_begin(node);
     const struct sender *sender;
-    const struct udmon_node *each;
+    struct udmon_node *each;
 
     (void)state;
     LIST_FOREACH(sender, &senders, list) {
         agent_sender(samples, sender);
     }
     STAILQ_FOREACH(each, &node->graph->nodes, list) {
+        if (each->type->tick != NULL) {
+            agent_late(samples, each);
+        }
         if (each->worker != NULL) {
             agent_worker(samples, each);
         }

@@ -52,6 +52,9 @@ static const struct {
     {"udmon_agent_dropped", "Records that the queue of a sending node had no room for."},
     {"udmon_agent_waiting", "Records that wait in the queue of a sending node."},
     {"udmon_agent_connections", "Connections that a sending node of the agent has made."},
+    {"udmon_agent_ticks", "Ticks of a sensor."},
+    {"udmon_agent_tick_late_seconds", "How late the ticks of a sensor began, as a sum."},
+    {"udmon_agent_tick_late_max_seconds", "The greatest lateness of a tick since the last sample."},
     {"udmon_agent_server", "Which of its collectors a sending node is connected to: 1 is the "
                            "preferred one, 0 none."},
 };
