@@ -1,7 +1,7 @@
 # OPENGLEX_UDMON
 # What monitoring over UD needs beyond UCX. Transport ud_mon: libibverbs and librdmacm. libudmon:
-# OpenSSL; its agent inih, its collector SQLite, libmicrohttpd, json-c, zlib, snappy and libcurl, udmon-top libcurl and ncurses. All of it
-# is built, unless it is left out by name. Sets VERBS_LIBS, CRYPTO_LIBS.
+# OpenSSL; its agent inih, its collector SQLite, libmicrohttpd, json-c, zlib, snappy, libyaml and libcurl, udmon-top libcurl and ncurses. All
+# of it is built, unless it is left out by name. Sets VERBS_LIBS, CRYPTO_LIBS.
 AC_DEFUN([OPENGLEX_UDMON], [
     AC_ARG_WITH([verbs], [AS_HELP_STRING([--without-verbs],
         [leave out the transport ud_mon over InfiniBand and RoCE, which needs libibverbs and
@@ -10,7 +10,7 @@ AC_DEFUN([OPENGLEX_UDMON], [
     AS_IF([test "x$openglex_ucx_source" = xno], [with_verbs=no])
     AC_ARG_ENABLE([udmon], [AS_HELP_STRING([--disable-udmon],
         [leave out the monitoring library, agent and collector, which need OpenSSL, inih, SQLite,
-         libmicrohttpd, json-c, zlib, snappy, libcurl and
+         libmicrohttpd, json-c, zlib, snappy, libyaml, libcurl and
          ncurses])], [], [enable_udmon=yes])
 
     AC_ARG_WITH([chartjs], [AS_HELP_STRING([--with-chartjs=FILE],
@@ -38,6 +38,7 @@ AC_DEFUN([OPENGLEX_UDMON], [
                                [--disable-udmon])
         _OPENGLEX_UDMON_HEADER([crypt.h], [libxcrypt], [libcrypt-dev], [--disable-udmon])
         _OPENGLEX_UDMON_HEADER([snappy-c.h], [snappy], [libsnappy-dev], [--disable-udmon])
+        _OPENGLEX_UDMON_HEADER([yaml.h], [libyaml], [libyaml-dev], [--disable-udmon])
         _OPENGLEX_UDMON_HEADER([zlib.h], [zlib], [zlib1g-dev], [--disable-udmon])
         _OPENGLEX_UDMON_HEADER([json-c/json.h], [json-c], [libjson-c-dev], [--disable-udmon])
         AS_IF([test -f "$CHART_JS"], [],

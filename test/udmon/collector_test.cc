@@ -309,7 +309,9 @@ struct StoreTest : testing::Test {
     std::string page(int format = METRICS_TEXT)
     {
         return written(
-            [&](FILE *out) { metrics_write(&store, nullptr, nullptr, nullptr, format, out); });
+            [&](FILE *out) {
+                metrics_write(&store, nullptr, nullptr, nullptr, nullptr, format, out);
+            });
     }
     static size_t count(const std::string &text, const std::string &what)
     {

@@ -50,6 +50,7 @@ check "the user that they run as" grep -q '^u udmon ' "$root/lib/sysusers.d/udmo
 check "the example configuration" has share/openglex/udmon/agent.conf.example
 check "is one that the agent takes" example_is_right
 check "the alert rules" has share/openglex/udmon/udmon-rules.yml
+check "and those of the collector" has share/openglex/udmon/udmon-alerts.yml
 check "Grafana's dashboard" has share/openglex/udmon/udmon-dashboard.json
 check "headers" has include/udmon.h
 check "the library" [ -e "$root/lib/libudmon.so" ]

@@ -146,7 +146,7 @@ int main(int argc, char **argv)
         make_history((int64_t)now.tv_sec * 1000);
     }
     if (http_open(&http, &(struct http_options){.address = argv[1], .database = argv[2]}, &store,
-                  NULL, NULL, NULL) < 0) {
+                  NULL, NULL, NULL, NULL) < 0) {
         return 1;
     }
     printf("ready\n");

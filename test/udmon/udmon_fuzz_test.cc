@@ -478,7 +478,7 @@ struct HttpFuzz : testing::Test, Mutator {
         address = "127.0.0.1:" + std::to_string(port);
         options.address = address.c_str();
         options.database = file;
-        ASSERT_EQ(0, http_open(&http, &options, &store, writer, nullptr, nullptr));
+        ASSERT_EQ(0, http_open(&http, &options, &store, writer, nullptr, nullptr, nullptr));
     }
     void TearDown() override
     {

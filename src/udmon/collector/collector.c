@@ -1,5 +1,6 @@
 /* Receives from agents and relays; passes on to store, history, remote write, upper collector. */
 #include "collector.h"
+#include "metrics.h"
 #include "../lib/base/auth.h"
 #include "../lib/base/log.h"
 #include "../lib/metric.h"
@@ -573,8 +574,11 @@ static struct collector *collector_of_signals;
 static void collector_hangup(void)
 {
     http_reload(&collector_of_signals->http);
-    udmon_warn("SIGHUP: users and certificate of HTTP are read again; changed secrets are read "
-               "without a signal; restart to change options");
+    if (collector_of_signals->rules_file != NULL) {
+        alerts_reload(&collector_of_signals->alerts);
+    }
+    udmon_warn("SIGHUP: users and certificate of HTTP are read again, and the rules of alerts; "
+               "changed secrets are read without a signal; restart to change options");
 }
 
 /* Derives the relay's identity from its name, which no other node has. */
@@ -615,6 +619,53 @@ static int collector_open_relay(struct collector *collector)
     options.name = (options.name != NULL) ? options.name : name;
     collector_name_relay(collector, options.name);
     return relay_open(&collector->relay, collector->upper, &options, &collector->loop);
+}
+
+static bool collector_alert_wants(const void *arg, const char *name, size_t length, int counter)
+{
+    return alerts_wants(arg, name, length, counter);
+}
+
+/* By the thread of the alerts. */
+static void collector_write_samples(void *arg, FILE *out)
+{
+    struct collector *collector = arg;
+    const struct metrics_filter filter = {.wants = collector_alert_wants,
+                                          .arg = &collector->alerts};
+
+    metrics_write(&collector->store, &collector->writer,
+                  (collector->remote_url != NULL) ? &collector->remote : NULL,
+                  (collector->upper != NULL) ? &collector->relay : NULL, &filter, METRICS_TEXT,
+                  out);
+}
+
+static int collector_open_alerts(struct collector *collector)
+{
+    const struct alerts_options options = {.rules_file = collector->rules_file,
+                                           .write_samples = collector_write_samples,
+                                           .arg = collector};
+    int ret;
+
+    if (collector->rules_file == NULL) {
+        return 0;
+    }
+    ret = alerts_open(&collector->alerts, &options);
+    if (ret < 0) {
+        return ret;
+    }
+    ret = notify_open(&collector->notify, &collector->alerts, &collector->notify_options);
+    if (ret < 0) {
+        alerts_close(&collector->alerts);
+    }
+    return ret;
+}
+
+static void collector_close_alerts(struct collector *collector)
+{
+    if (collector->rules_file != NULL) {
+        notify_close(&collector->notify);
+        alerts_close(&collector->alerts);
+    }
 }
 
 int collector_open(struct collector *collector)
@@ -671,12 +722,17 @@ int collector_open(struct collector *collector)
     if (ret < 0) {
         goto err_relay;
     }
+    ret = collector_open_alerts(collector);
+    if (ret < 0) {
+        goto err_server;
+    }
     collector->http_options.database = collector->database;
     ret = http_open(&collector->http, &collector->http_options, &collector->store,
                     &collector->writer, (collector->remote_url != NULL) ? &collector->remote : NULL,
-                    (collector->upper != NULL) ? &collector->relay : NULL);
+                    (collector->upper != NULL) ? &collector->relay : NULL,
+                    (collector->rules_file != NULL) ? &collector->alerts : NULL);
     if (ret < 0) {
-        goto err_server;
+        goto err_alerts;
     }
     collector->server_source.fd = udmon_server_fd(collector->server);
     collector->server_source.ready = collector_ready;
@@ -686,6 +742,8 @@ int collector_open(struct collector *collector)
     udmon_timer_set(&collector->loop, &collector->commit, COMMIT_MS);
     return udmon_loop_add(&collector->loop, &collector->server_source, EPOLLIN);
 
+err_alerts:
+    collector_close_alerts(collector);
 err_server:
     udmon_server_close(collector->server);
 err_relay:
@@ -713,6 +771,7 @@ void collector_close(struct collector *collector)
     struct host *host;
 
     http_close(&collector->http);
+    collector_close_alerts(collector);
     udmon_loop_delete(&collector->loop, &collector->server_source);
     udmon_server_close(collector->server);
     if (collector->upper != NULL) {

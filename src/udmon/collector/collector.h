@@ -2,6 +2,8 @@
 #ifndef UDMON_COLLECTOR_COLLECTOR_H
 #define UDMON_COLLECTOR_COLLECTOR_H
 
+#include "alert/alerts.h"
+#include "alert/notify.h"
 #include "http.h"
 #include "relay.h"
 #include "remote.h"
@@ -22,6 +24,8 @@ struct collector {
     int64_t max_bytes;  /* of the history */
     int64_t max_series; /* in memory, of all nodes */
     struct quota_limits node_limits, relay_limits;
+    const char *rules_file; /* of alerts, or NULL */
+    struct notify_options notify_options;
     /* Its own: */
     struct udmon_loop loop;
     struct udmon_signals signals;
@@ -34,6 +38,8 @@ struct collector {
     char remote_directory[4096];
     struct remote remote; /* if there is a remote_url */
     struct relay relay;   /* if there is an upper collector */
+    struct alerts alerts; /* if there is a rules_file */
+    struct notify notify;
     struct http http;
 };
 

@@ -1,4 +1,5 @@
 #include "http.h"
+#include "alert/show.h"
 #include "api.h"
 #include "metrics.h"
 #include "../lib/net/address.h"
@@ -293,7 +294,10 @@ static struct MHD_Response *http_metrics(struct http *http, int format, int gzip
     if (out == NULL) {
         return NULL;
     }
-    metrics_write(http->store, http->writer, http->remote, http->relay, format, out);
+    if (http->alerts != NULL) {
+        show_metrics(http->alerts, format == METRICS_OPENMETRICS, out);
+    }
+    metrics_write(http->store, http->writer, http->remote, http->relay, NULL, format, out);
     if (fclose(out) != 0) {
         free(text);
         return NULL;
@@ -474,6 +478,16 @@ static struct MHD_Response *http_names(struct http_request *request)
     return http_json(names, request->gzip);
 }
 
+/* Without rules there are no alerts. */
+static struct MHD_Response *http_alerts(struct http_request *request)
+{
+    struct alerts *alerts = request->http->alerts;
+
+    return (alerts != NULL) ?
+               http_json(show_json(alerts, (int64_t)(udmon_time_ns() / 1000000)), request->gzip) :
+               http_line("{\"rules\":[],\"alerts\":[]}", "application/json", request->gzip);
+}
+
 static struct MHD_Response *http_page_response(void)
 {
     struct MHD_Response *response = MHD_create_response_from_buffer(
@@ -559,6 +573,8 @@ static void http_run_api(struct pool_job *job, sqlite3 *db, struct budget *budge
         request->response = http_series(request, !strcmp(url, "lines"), db, budget);
     } else if (!strcmp(url, "names")) {
         request->response = http_names(request);
+    } else if (!strcmp(url, "alerts")) {
+        request->response = http_alerts(request);
     } else {
         pthread_mutex_lock(&http->overview_lock);
         if (!strcmp(url, "nodes")) {
@@ -625,7 +641,8 @@ static int http_ask(struct http_request *request,
 static bool http_is_api(const char *url)
 {
     static const char *const urls[] = {"/api/series", "/api/lines",    "/api/names",
-                                       "/api/nodes",  "/api/families", "/api/map"};
+                                       "/api/nodes",  "/api/families", "/api/map",
+                                       "/api/alerts"};
     size_t i;
 
     for (i = 0; i < (sizeof(urls) / sizeof(urls[0])); ++i) {
@@ -665,7 +682,7 @@ static int http_answer(struct http_request *request)
     } else {
         request->response = http_fail(request, MHD_HTTP_NOT_FOUND,
                                       "there are /, /metrics, /api/nodes, /api/map, /api/families,"
-                                      " /api/names, /api/series and /api/lines");
+                                      " /api/names, /api/series, /api/lines and /api/alerts");
     }
     return 1;
 }
@@ -870,7 +887,8 @@ static int http_open_tls(struct http *http)
 }
 
 int http_open(struct http *http, const struct http_options *options, struct store *store,
-              const struct writer *writer, const struct remote *remote, const struct relay *relay)
+              const struct writer *writer, const struct remote *remote, const struct relay *relay,
+              struct alerts *alerts)
 {
     int ret;
 
@@ -880,6 +898,7 @@ int http_open(struct http *http, const struct http_options *options, struct stor
     http->writer = writer;
     http->remote = remote;
     http->relay = relay;
+    http->alerts = alerts;
     LIST_INIT(&http->connections);
     overview_init(&http->overview, store);
     pthread_mutex_init(&http->lock, NULL);

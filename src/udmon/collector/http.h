@@ -10,6 +10,7 @@
 #ifndef UDMON_COLLECTOR_HTTP_H
 #define UDMON_COLLECTOR_HTTP_H
 
+#include "alert/alerts.h"
 #include "overview.h"
 #include "pool.h"
 #include "relay.h"
@@ -52,6 +53,7 @@ struct http {
     const struct writer *writer;
     const struct remote *remote;   /* or NULL */
     const struct relay *relay;     /* or NULL */
+    struct alerts *alerts;         /* or NULL */
     pthread_mutex_t overview_lock; /* of `overview` */
     struct overview overview;
     pthread_mutex_t nodes_lock;              /* of `nodes`, for short steps */
@@ -64,7 +66,8 @@ struct http {
 
 /** On failure, a line in the log has the reason. */
 int http_open(struct http *http, const struct http_options *options, struct store *store,
-              const struct writer *writer, const struct remote *remote, const struct relay *relay);
+              const struct writer *writer, const struct remote *remote, const struct relay *relay,
+              struct alerts *alerts);
 /** Reads users, certificate and key again. Unusable files change nothing. */
 void http_reload(struct http *http);
 void http_close(struct http *http);

@@ -60,6 +60,11 @@ static int usage(FILE *out, int status)
         "                         in the secret]\n"
         "      --relays NAMES     let these relays in, with commas; no other relay may connect\n"
         "  -q, --queue BYTES      what may wait for the upper collector [67108864]\n"
+        "      --rules FILE       alert rules in Prometheus' format, with simple expressions\n"
+        "      --alert-webhook URL    send alerts there, as Prometheus to Alertmanager:\n"
+        "                         http://HOST:9093/api/v2/alerts\n"
+        "      --alert-command COMMAND    for each change: a shell command with the text on\n"
+        "                         standard input, as 'mail -s \"$UDMON_SUBJECT\" root'\n"
         "  -h, --help             this text\n"
         "  -V, --version          the version\n\n"
         "Exit status: 0; 1 it could not start (a line says why); 2 wrong usage.\n"
@@ -155,6 +160,11 @@ static bool arguments_fit(const struct collector *collector, const char *node)
                         "relays\n");
         return false;
     }
+    if ((collector->rules_file == NULL) && ((collector->notify_options.webhook != NULL) ||
+                                            (collector->notify_options.command != NULL))) {
+        fprintf(stderr, "udmon-collector: --alert-webhook and --alert-command need --rules\n");
+        return false;
+    }
     if ((collector->upper_secret != NULL) && (collector->upper == NULL)) {
         fprintf(stderr, "udmon-collector: --upper-secret needs --upper\n");
         return false;
@@ -186,7 +196,10 @@ static int arguments(int argc, char **argv, struct collector *collector)
         OPTION_NODE_SECRET,
         OPTION_UPPER_SECRET,
         OPTION_NODE_QUOTA,
-        OPTION_RELAY_QUOTA
+        OPTION_RELAY_QUOTA,
+        OPTION_RULES,
+        OPTION_ALERT_WEBHOOK,
+        OPTION_ALERT_COMMAND
     };
     static const struct option options[] = {
         {"listen", required_argument, NULL, 'l'},
@@ -221,6 +234,9 @@ static int arguments(int argc, char **argv, struct collector *collector)
         {"relays", required_argument, NULL, OPTION_RELAYS},
         {"node-quota", required_argument, NULL, OPTION_NODE_QUOTA},
         {"relay-quota", required_argument, NULL, OPTION_RELAY_QUOTA},
+        {"rules", required_argument, NULL, OPTION_RULES},
+        {"alert-webhook", required_argument, NULL, OPTION_ALERT_WEBHOOK},
+        {"alert-command", required_argument, NULL, OPTION_ALERT_COMMAND},
         {"help", no_argument, NULL, 'h'},
         {"version", no_argument, NULL, 'V'},
         {NULL, 0, NULL, 0},
@@ -326,6 +342,15 @@ static int arguments(int argc, char **argv, struct collector *collector)
             break;
         case OPTION_RELAY_QUOTA:
             bad = quota_parse(&collector->relay_limits, optarg);
+            break;
+        case OPTION_RULES:
+            collector->rules_file = optarg;
+            break;
+        case OPTION_ALERT_WEBHOOK:
+            collector->notify_options.webhook = optarg;
+            break;
+        case OPTION_ALERT_COMMAND:
+            collector->notify_options.command = optarg;
             break;
         case OPTION_RELAYS:
             collector->options.relays = optarg;

@@ -21,6 +21,7 @@ struct lines {
     size_t count, size;
     uint64_t oldest_ns;
     const char *host;
+    const struct metrics_filter *filter; /* or NULL */
 };
 
 /* Help for families of the agent's own sensors, by the beginning of their names; longest last. */
@@ -72,6 +73,12 @@ static const char *family_help(const char *name)
     return help;
 }
 
+static bool filter_wants(const struct metrics_filter *filter, const char *name, size_t length,
+                         int counter)
+{
+    return (filter == NULL) || filter->wants(filter->arg, name, length, counter);
+}
+
 static bool ends_with(const char *text, size_t length, const char *end)
 {
     size_t end_length = strlen(end);
@@ -87,7 +94,8 @@ static void lines_add(struct series *series, void *arg)
 
     if ((series->arrived_ns < lines->oldest_ns) ||
         (!strncmp(series->name, "udmon_", 6) /* the collector's own */ &&
-         strncmp(series->name, "udmon_agent_", 12))) {
+         strncmp(series->name, "udmon_agent_", 12)) ||
+        !filter_wants(lines->filter, series->name, family_length, series->counter)) {
         return;
     }
     if (lines->count == lines->size) {
@@ -374,12 +382,17 @@ static void write_quotas(struct store *store, int format, FILE *out)
     store_unlock(store);
 }
 
-static void write_nodes(struct store *store, int format, FILE *out)
+static void write_nodes(struct store *store, const struct metrics_filter *filter, int format,
+                        FILE *out)
 {
     const struct host *host;
     size_t i;
 
     for (i = 0; i < (sizeof(node_metrics) / sizeof(node_metrics[0])); ++i) {
+        if (!filter_wants(filter, node_metrics[i].name, strlen(node_metrics[i].name),
+                          node_metrics[i].counter)) {
+            continue;
+        }
         write_family(out, format, node_metrics[i].name, strlen(node_metrics[i].name),
                      node_metrics[i].counter, node_metrics[i].help);
         store_lock(store);
@@ -513,11 +526,13 @@ static void lines_write(struct store *store, const struct lines *lines, int form
 }
 
 void metrics_write(struct store *store, const struct writer *writer, const struct remote *remote,
-                   const struct relay *relay, int format, FILE *out)
+                   const struct relay *relay, const struct metrics_filter *filter, int format,
+                   FILE *out)
 {
     uint64_t now_ns = udmon_now_ns();
     struct lines lines = {.oldest_ns =
-                              (now_ns > METRICS_STALE_NS) ? (now_ns - METRICS_STALE_NS) : 1};
+                              (now_ns > METRICS_STALE_NS) ? (now_ns - METRICS_STALE_NS) : 1,
+                          .filter = filter};
 
     store_reader_begin(store);
     store_each_host(store, lines_host, &lines);
@@ -527,7 +542,7 @@ void metrics_write(struct store *store, const struct writer *writer, const struc
     lines_write(store, &lines, format, out);
     store_reader_end(store);
     free(lines.lines);
-    write_nodes(store, format, out);
+    write_nodes(store, filter, format, out);
     write_quotas(store, format, out);
     if (writer != NULL) {
         write_writer(writer, format, out);

@@ -7,6 +7,8 @@
 #include "store.h"
 #include "writer.h"
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 
 enum { METRICS_TEXT, METRICS_OPENMETRICS }; /* Prometheus' text format 0.0.4; OpenMetrics 1.0 */
@@ -17,8 +19,18 @@ enum { METRICS_TEXT, METRICS_OPENMETRICS }; /* Prometheus' text format 0.0.4; Op
  */
 #define METRICS_STALE_NS UINT64_C(300000000000)
 
-/** Takes the store's lock for short steps. `writer`, `remote` and `relay` may be NULL. */
+/* Which families of nodes a reader needs. The name of a counter lacks _total. */
+struct metrics_filter {
+    bool (*wants)(const void *arg, const char *name, size_t length, int counter);
+    const void *arg;
+};
+
+/**
+ * Takes the store's lock for short steps. `writer`, `remote` and `relay` may be NULL. `filter` leaves
+ * out families of nodes; NULL: all are written.
+ */
 void metrics_write(struct store *store, const struct writer *writer, const struct remote *remote,
-                   const struct relay *relay, int format, FILE *out);
+                   const struct relay *relay, const struct metrics_filter *filter, int format,
+                   FILE *out);
 
 #endif
