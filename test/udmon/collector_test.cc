@@ -68,7 +68,8 @@ uint64_t long_ago()
     return udmon_now_ns() - UINT64_C(3600000000000);
 }
 
-// What a chunk gives back is what it was given, to the last bit, in no more bytes than there is room for.
+// What a chunk gives back is what it was given, to the last bit, in no more bytes than there is
+// room for.
 TEST(Chunk, GivesBackEachBit)
 {
     unsigned seed = 1;
@@ -308,10 +309,9 @@ struct StoreTest : testing::Test {
     }
     std::string page(int format = METRICS_TEXT)
     {
-        return written(
-            [&](FILE *out) {
-                metrics_write(&store, nullptr, nullptr, nullptr, nullptr, format, out);
-            });
+        return written([&](FILE *out) {
+            metrics_write(&store, nullptr, nullptr, nullptr, nullptr, format, out);
+        });
     }
     static size_t count(const std::string &text, const std::string &what)
     {
@@ -395,6 +395,52 @@ TEST_F(StoreTest, FormsOfCountersAndUnits)
     }
     EXPECT_EQ("# EOF\n", open.substr(open.size() - 6));
     EXPECT_EQ(0u, count(text, "# EOF"));
+}
+
+// The parts of histograms and summaries stand under one TYPE line, each histogram by itself, with
+// increasing bounds.
+TEST_F(StoreTest, HistogramsAndSummariesAreFamilies)
+{
+    const struct udmon_family histogram = {"h", 0, UDMON_TYPE_HISTOGRAM, "", "A histogram."},
+                              summary = {"s_seconds", 0, UDMON_TYPE_SUMMARY, "seconds", ""};
+
+    for (const char *node : {"a", "b"}) {
+        struct host *host = store_host(&store, node);
+
+        ASSERT_EQ(0, descriptions_put(&store.descriptions, host, &histogram, 1));
+        ASSERT_EQ(0, descriptions_put(&store.descriptions, host, &summary, 1));
+        for (const char *name :
+             {"h_bucket{q=\"x\",le=\"10\"}", "h_bucket{q=\"x\",le=\"2\"}",
+              "h_bucket{q=\"x\",le=\"+Inf\"}", "h_bucket{q=\"w\",le=\"+Inf\"}", "h_sum{q=\"x\"}",
+              "h_count{q=\"x\"}", "h_sum{q=\"w\"}", "h_count{q=\"w\"}", "h_countries",
+              "s_seconds{quantile=\"0.9\"}", "s_seconds{quantile=\"0.05\"}", "s_seconds_sum",
+              "s_seconds_count", "s_seconds_bucket{le=\"1\"}", "other_sum"}) {
+            add(node, name, 1, false, 1, udmon_now_ns());
+        }
+    }
+    add("c", "h", 1, false, 1, udmon_now_ns()); // a gauge of this name: nodes disagree
+    std::string text = page(), open = page(METRICS_OPENMETRICS);
+    std::string h = "# HELP h A histogram.\n# TYPE h histogram\n";
+    for (const char *node : {"a", "b"}) {
+        std::string n = std::string("{node=\"") + node + "\"";
+        h += "h_bucket" + n + ",q=\"w\",le=\"+Inf\"} 1\nh_sum" + n + ",q=\"w\"} 1\nh_count" + n +
+             ",q=\"w\"} 1\nh_bucket" + n + ",q=\"x\",le=\"2\"} 1\nh_bucket" + n +
+             ",q=\"x\",le=\"10\"} 1\nh_bucket" + n + ",q=\"x\",le=\"+Inf\"} 1\nh_sum" + n +
+             ",q=\"x\"} 1\nh_count" + n + ",q=\"x\"} 1\n";
+    }
+    for (const std::string &each : {text, open}) {
+        EXPECT_EQ(1u, count(each, h + "#")) << each;
+        EXPECT_EQ(1u, count(each, "\ns_seconds{node=\"a\",quantile=\"0.05\"} 1\n"
+                                  "s_seconds{node=\"a\",quantile=\"0.9\"} 1\n"
+                                  "s_seconds_sum{node=\"a\"} 1\ns_seconds_count{node=\"a\"} 1\n"
+                                  "s_seconds{node=\"b\""));
+        EXPECT_EQ(1u, count(each, "# TYPE s_seconds summary\n"));
+        EXPECT_EQ(1u, count(each, "# TYPE h_countries gauge\n"));
+        EXPECT_EQ(1u, count(each, "# TYPE s_seconds_bucket gauge\n")); // no part of a summary
+        EXPECT_EQ(1u, count(each, "# TYPE other_sum gauge\n"));
+        EXPECT_EQ(0u, count(each, "\nh{node=\"c\"}"));
+    }
+    EXPECT_EQ(1u, count(open, "# UNIT s_seconds seconds\n"));
 }
 
 // node_exporter's NUMA metrics have a label "node" too, and a page with one twice is refused.
@@ -608,7 +654,8 @@ TEST_F(StoreTest, ANodeThatIsGoneForLongIsForgotten)
     EXPECT_EQ(3u, store.host_count);
 }
 
-// A receiver refuses a batch for one time that goes back: such a sample is not sent, and counted for its node alone.
+// A receiver refuses a batch for one time that goes back: such a sample is not sent, and counted
+// for its node alone.
 TEST_F(HistoryTest, RemoteWriteNeverGoesBackInTime)
 {
     struct remote remote = {};
@@ -776,8 +823,8 @@ TEST_F(HistoryTest, CountsOfWhoHasNoSamplesAreKept)
     EXPECT_EQ(0, ask("SELECT count(*) FROM host"));
 }
 
-// Of a gauge each step has the mean and the extremes, of a counter the last value and the extremes of
-// its rate.
+// Of a gauge each step has the mean and the extremes, of a counter the last value and the extremes
+// of its rate.
 TEST_F(HistoryTest, StepsOfAMinuteAndTenMinutes)
 {
     store_counter(store_host(&store, "n"), "counter")->counter = 1;
@@ -846,8 +893,8 @@ TEST_F(HistoryTest, AKillLosesNothingThatWasCommitted)
     EXPECT_EQ(4001u, read("n", "gauge").size());
 }
 
-// The samples of one series in the log of a killed collector become one chunk, whatever the number of
-// series. A chunk for each sample would take memory and minutes at each beginning.
+// The samples of one series in the log of a killed collector become one chunk, whatever the number
+// of series. A chunk for each sample would take memory and minutes at each beginning.
 TEST_F(HistoryTest, AKilledCollectorsLogBecomesFewChunks)
 {
     const int64_t begin = (int64_t(time(nullptr)) / 60 - 2) * 60000;

@@ -36,6 +36,8 @@ TEST(Description, RoundTrip)
         {"a:b_joules", 1, UDMON_TYPE_COUNTER, "joules",
          "Größe, \"quoted\" \\ and\nanother line.\t"},
         {name.c_str(), 0, UDMON_TYPE_GAUGE, unit.c_str(), help.c_str()},
+        {"h", 0, UDMON_TYPE_HISTOGRAM, "", ""},
+        {"s", 0, UDMON_TYPE_SUMMARY, "", "help"},
     };
     char back_node[UDMON_NAME_MAX + 1], series[UDMON_METRIC_NAME_MAX + 1];
     struct udmon_family_text back;

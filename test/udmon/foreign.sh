@@ -43,6 +43,24 @@ energy_joules 10
 # TYPE odd_counter counter
 # HELP odd_counter A counter whose name lacks the suffix.
 odd_counter 11
+# HELP request_seconds Time of requests.
+# TYPE request_seconds histogram
+request_seconds_bucket{url="/b",le="0.5"} 1
+request_seconds_bucket{url="/b",le="2.5"} 2
+request_seconds_bucket{url="/b",le="10"} 3
+request_seconds_bucket{url="/b",le="+Inf"} 4
+request_seconds_sum{url="/b"} 30.5
+request_seconds_count{url="/b"} 4
+request_seconds_bucket{url="/a",le="0.5"} 0
+request_seconds_bucket{url="/a",le="+Inf"} 1
+request_seconds_sum{url="/a"} 1
+request_seconds_count{url="/a"} 1
+# HELP size_bytes Sizes.
+# TYPE size_bytes summary
+size_bytes{quantile="0.5"} 10
+size_bytes{quantile="0.99"} NaN
+size_bytes_sum 100
+size_bytes_count 7
 # TYPE odd gauge
 odd{kind="nan"} NaN
 odd{kind="inf"} +Inf
@@ -145,6 +163,15 @@ await has 1 om_metric
 check "and passes through a relay" same 1
 check "families behind a histogram with a wrong HELP have their HELP" \
     grep -q '^# HELP behind_parts The family behind the histogram.$' "$dir/metrics"
+# whole NAME TYPE LINES: a family of collector 1's /metrics has one TYPE line, and as many lines follow it
+whole() {
+    [[ $(grep -c "^# TYPE $1" "$dir/metrics") -eq 1 ]] &&
+        [[ $(grep -A "$3" "^# TYPE $1 $2\$" "$dir/metrics" | grep -c "^$1[_{]") -eq $3 ]]
+}
+check "a histogram is one family" whole request_seconds histogram 10
+check "with increasing bounds" [ "$(grep -o 'request_seconds_bucket{.*url="/b",.*le="[^"]*"' "$dir/metrics" |
+    sed 's/.*le="//; s/"//' | tr '\n' ' ')" = "0.5 2.5 10 +Inf " ]
+check "a summary is one family" whole size_bytes summary 4
 check "promtool has nothing to say of the format" eval \
     'promtool check metrics <"$dir/metrics" 2>&1 | grep -i "error\|parsing" && exit 1; true'
 openmetrics() {
@@ -162,6 +189,8 @@ for name, right in {
     "backslash_metric": ("gauge", "", "In this format, \\\" is no escape."),
     "om_metric": ("gauge", "", "A \"quoted\" word, a \\ and\na second line."),
     "energy_joules": ("gauge", "joules", "Energy."),
+    "request_seconds": ("histogram", "seconds", "Time of requests."),
+    "size_bytes": ("summary", "bytes", "Sizes."),
     "odd_counter": ("unknown", "", "A counter whose name lacks the suffix."),
 }.items():
     assert described[name] == right, (name, described[name])' "$dir/openmetrics"

@@ -63,7 +63,6 @@ static void series_tidy(char *series)
 struct family {
     char name[FAMILY_MAX]; /* as in the comments */
     int type;
-    bool parts; /* the samples have other names: those of a histogram or summary */
     char unit[UDMON_UNIT_MAX + 1];
     char help[UDMON_HELP_MAX + 1];
     bool changed; /* since the last sample */
@@ -95,10 +94,11 @@ static void read_help(const char *text, bool openmetrics, char help[UDMON_HELP_M
 
 static void read_type(const char *text, struct family *family)
 {
-    family->type = !strcmp(text, "counter") ? UDMON_TYPE_COUNTER :
-                   !strcmp(text, "gauge")   ? UDMON_TYPE_GAUGE :
-                                              UDMON_TYPE_UNKNOWN;
-    family->parts = !strcmp(text, "histogram") || !strcmp(text, "summary");
+    family->type = !strcmp(text, "counter")   ? UDMON_TYPE_COUNTER :
+                   !strcmp(text, "gauge")     ? UDMON_TYPE_GAUGE :
+                   !strcmp(text, "histogram") ? UDMON_TYPE_HISTOGRAM :
+                   !strcmp(text, "summary")   ? UDMON_TYPE_SUMMARY :
+                                                UDMON_TYPE_UNKNOWN;
 }
 
 /* Cuts the next word off the text. */
@@ -178,9 +178,13 @@ static bool family_part(const struct family *family, const char *name)
     size_t length = strlen(family->name);
     const char *end = name + length;
 
-    return family->parts && !strncmp(name, family->name, length) &&
-           ((*end == '\0') || !strcmp(end, "_bucket") || !strcmp(end, "_sum") ||
-            !strcmp(end, "_count"));
+    if (strncmp(name, family->name, length) != 0) {
+        return false;
+    }
+    if (!strcmp(end, "_sum") || !strcmp(end, "_count")) {
+        return (family->type == UDMON_TYPE_HISTOGRAM) || (family->type == UDMON_TYPE_SUMMARY);
+    }
+    return (family->type == UDMON_TYPE_HISTOGRAM) && !strcmp(end, "_bucket");
 }
 
 /* Describes the family of a series. Without comments the type is unknown. */
@@ -197,12 +201,15 @@ static void describe(struct samples *samples, struct family *family, const char 
     }
     memcpy(name, series, length);
     name[length] = '\0';
+    if (family_part(family, name)) {
+        strcpy(name, family->name); /* all parts have one description */
+    }
     if (!family->changed && (samples->family != NULL) && !strcmp(samples->family->name, name) &&
         (samples->family->counter == counter)) {
         return;
     }
     described.name = name;
-    if (counter || !strcmp(family->name, name) || family_part(family, name)) {
+    if (counter || !strcmp(family->name, name)) {
         described.type = family->type;
         described.unit = family->unit;
         described.help = family->help;

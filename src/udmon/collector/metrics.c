@@ -7,16 +7,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The parts of a histogram or summary, in their order. */
+enum part { PART_NONE, PART_BUCKET, PART_QUANTILE, PART_SUM, PART_COUNT, PART_CREATED };
+
 /* One line to come. */
 struct line {
     const char *name; /* of the series, with labels */
     const char *host;
-    size_t family_length; /* of the name, without labels */
+    size_t name_length;   /* without labels */
+    size_t family_length; /* the same without the suffix of a part */
+    enum part part;
     double value;
     int counter;
 };
 
 struct lines {
+    int format;
     struct line *lines;
     size_t count, size;
     uint64_t oldest_ns;
@@ -86,16 +92,60 @@ static bool ends_with(const char *text, size_t length, const char *end)
     return (length > end_length) && !strncmp(text + length - end_length, end, end_length);
 }
 
+/*
+ * Whether a series is a part of a histogram or summary, which its description says; sets part and
+ * family. With the store's lock held.
+ */
+static void line_part(const struct series *series, int format, struct line *line)
+{
+    static const struct {
+        const char *suffix;
+        enum part part;
+        int of_summary;
+    } parts[] = {
+        {"_bucket", PART_BUCKET, 0},
+        {"_sum", PART_SUM, 1},
+        {"_count", PART_COUNT, 1},
+        {"_created", PART_CREATED, 1},
+    };
+    const struct descriptions *descriptions = &series->host->store->descriptions;
+    const struct udmon_family *family;
+    size_t i, length;
+
+    if (line->counter) {
+        return;
+    }
+    for (i = 0; i < (sizeof(parts) / sizeof(parts[0])); ++i) {
+        if (!ends_with(line->name, line->name_length, parts[i].suffix) ||
+            ((parts[i].part == PART_CREATED) && (format != METRICS_OPENMETRICS))) {
+            continue;
+        }
+        length = line->name_length - strlen(parts[i].suffix);
+        family = descriptions_find(descriptions, line->name, length, 0);
+        if ((family != NULL) && ((family->type == UDMON_TYPE_HISTOGRAM) ||
+                                 (parts[i].of_summary && (family->type == UDMON_TYPE_SUMMARY)))) {
+            line->family_length = length;
+            line->part = parts[i].part;
+        }
+        return;
+    }
+    if (strstr(line->name + line->name_length, "quantile=\"") != NULL) {
+        family = descriptions_find(descriptions, line->name, line->name_length, 0);
+        line->part =
+            ((family != NULL) && (family->type == UDMON_TYPE_SUMMARY)) ? PART_QUANTILE : PART_NONE;
+    }
+}
+
 static void lines_add(struct series *series, void *arg)
 {
-    size_t family_length = strcspn(series->name, "{"), size;
+    size_t name_length = strcspn(series->name, "{"), size;
     struct lines *lines = arg;
     struct line *grown;
 
     if ((series->arrived_ns < lines->oldest_ns) ||
         (!strncmp(series->name, "udmon_", 6) /* the collector's own */ &&
          strncmp(series->name, "udmon_agent_", 12)) ||
-        !filter_wants(lines->filter, series->name, family_length, series->counter)) {
+        !filter_wants(lines->filter, series->name, name_length, series->counter)) {
         return;
     }
     if (lines->count == lines->size) {
@@ -110,10 +160,12 @@ static void lines_add(struct series *series, void *arg)
     lines->lines[lines->count++] = (struct line){
         .name = series->name,
         .host = lines->host,
-        .family_length = family_length,
+        .name_length = name_length,
+        .family_length = name_length,
         .value = series->value,
         .counter = series->counter,
     };
+    line_part(series, lines->format, &lines->lines[lines->count - 1]);
 }
 
 /* A character of the name as /metrics shows it: that of a counter ends in _total. */
@@ -147,9 +199,78 @@ static int line_family_compare(const void *left, const void *right)
     return family_compare(left, right);
 }
 
+/* The next label of a part that tells it from other histograms; the others are bounds. */
+static bool part_label(const char **at_p, struct udmon_label *label)
+{
+    bool found;
+
+    do {
+        found = udmon_label_next(at_p, label);
+    } while (found && (udmon_label_is(label, "le") || udmon_label_is(label, "quantile")));
+    return found;
+}
+
+static int text_compare(const char *a, size_t a_length, const char *b, size_t b_length)
+{
+    int order = memcmp(a, b, (a_length < b_length) ? a_length : b_length);
+
+    return (order != 0) ? order : ((a_length > b_length) - (a_length < b_length));
+}
+
+/* Compares the labels without bounds: the parts of one histogram are equal. */
+static int part_compare(const struct line *a, const struct line *b)
+{
+    const char *a_at = a->name + a->name_length, *b_at = b->name + b->name_length;
+    struct udmon_label a_label, b_label;
+    bool a_more, b_more;
+    int order;
+
+    for (;;) {
+        a_more = part_label(&a_at, &a_label);
+        b_more = part_label(&b_at, &b_label);
+        if (!a_more || !b_more) {
+            return a_more - b_more;
+        }
+        order = text_compare(a_label.name, a_label.name_length, b_label.name, b_label.name_length);
+        order = (order != 0) ? order :
+                               text_compare(a_label.value, a_label.value_length, b_label.value,
+                                            b_label.value_length);
+        if (order != 0) {
+            return order;
+        }
+    }
+}
+
+/* The upper bound of a bucket, or the quantile. */
+static double part_bound(const struct line *line)
+{
+    const char *at = line->name + line->name_length;
+    struct udmon_label label;
+
+    while (udmon_label_next(&at, &label)) {
+        if (udmon_label_is(&label, (line->part == PART_BUCKET) ? "le" : "quantile")) {
+            return strtod(label.value, NULL); /* the quote ends it */
+        }
+    }
+    return 0;
+}
+
+static int bound_compare(const struct line *a, const struct line *b)
+{
+    double left, right;
+
+    if ((a->part != PART_BUCKET) && (a->part != PART_QUANTILE)) {
+        return 0;
+    }
+    left = part_bound(a);
+    right = part_bound(b);
+    return (left > right) - (left < right);
+}
+
 /*
- * The lines of a family must be adjacent. Counters come first if sources disagree about the type of
- * a name.
+ * The lines of a family must be adjacent. Counters, and parts of histograms and summaries, come
+ * first if sources disagree about the type of a name. The parts of one histogram are adjacent, too,
+ * with increasing bounds.
  */
 static int line_compare(const void *left, const void *right)
 {
@@ -157,7 +278,13 @@ static int line_compare(const void *left, const void *right)
     int order = family_compare(a, b);
 
     order = (order != 0) ? order : (b->counter - a->counter);
+    order = (order != 0) ? order : ((b->part != PART_NONE) - (a->part != PART_NONE));
     order = (order != 0) ? order : strcmp(a->host, b->host);
+    if ((order == 0) && (a->part != PART_NONE)) {
+        order = part_compare(a, b);
+        order = (order != 0) ? order : ((int)a->part - (int)b->part);
+        order = (order != 0) ? order : bound_compare(a, b);
+    }
     return (order != 0) ? order : strcmp(a->name, b->name);
 }
 
@@ -190,6 +317,9 @@ static const char *family_type(int format, const char *name, size_t length, int 
 {
     if (counter) {
         return "counter";
+    }
+    if ((type == UDMON_TYPE_HISTOGRAM) || (type == UDMON_TYPE_SUMMARY)) {
+        return (type == UDMON_TYPE_HISTOGRAM) ? "histogram" : "summary";
     }
     if ((type == UDMON_TYPE_UNKNOWN) ||
         ((format == METRICS_OPENMETRICS) &&
@@ -240,10 +370,10 @@ static void write_family(FILE *out, int format, const char *name, size_t length,
 
 static void write_line(const struct line *line, FILE *out)
 {
-    const char *at = line->name + line->family_length;
+    const char *at = line->name + line->name_length;
     struct udmon_label label;
 
-    fprintf(out, "%.*s%s{node=\"%s\"", (int)line->family_length, line->name,
+    fprintf(out, "%.*s%s{node=\"%s\"", (int)line->name_length, line->name,
             line->counter ? "_total" : "", line->host);
     while (udmon_label_next(&at, &label)) {
         fprintf(out, ",%s%.*s=\"%.*s\"", udmon_label_prefix(&label), (int)label.name_length,
@@ -476,8 +606,9 @@ static int lines_host(const struct host *host, void *arg)
 }
 
 /*
- * The head of the family that begins with line `at`. OpenMetrics knows a counter x_total by the
- * name x, so beside a gauge x the counter is of unknown type.
+ * Writes the head of the family that begins with line `at`. A family that is described as a
+ * histogram or summary is one if its first line is a part. OpenMetrics knows a counter x_total by
+ * the name x, so beside a gauge x the counter is of unknown type.
  */
 static void lines_family(struct store *store, const struct lines *lines, size_t at, int format,
                          FILE *out)
@@ -486,6 +617,7 @@ static void lines_family(struct store *store, const struct lines *lines, size_t 
     const struct udmon_family *described;
     struct line gauge = *line;
     const char *help, *unit;
+    int type;
 
     store_lock(store); /* for the description */
     described =
@@ -495,6 +627,10 @@ static void lines_family(struct store *store, const struct lines *lines, size_t 
     unit = ((described != NULL) && (described->unit[0] != '\0')) ?
                described->unit :
                family_unit(line->name, line->family_length);
+    type = (described != NULL) ? described->type : UDMON_TYPE_GAUGE;
+    if ((line->part == PART_NONE) && (type >= UDMON_TYPE_HISTOGRAM)) {
+        type = UDMON_TYPE_UNKNOWN;
+    }
     gauge.counter = 0;
     if ((format == METRICS_OPENMETRICS) && line->counter &&
         (bsearch(&gauge, lines->lines, lines->count, sizeof(gauge), line_family_compare) != NULL)) {
@@ -502,8 +638,7 @@ static void lines_family(struct store *store, const struct lines *lines, size_t 
         write_help(out, format, help);
         fprintf(out, "\n# TYPE %.*s_total unknown\n", (int)line->family_length, line->name);
     } else {
-        write_header(out, format, line->name, line->family_length, line->counter,
-                     (described != NULL) ? described->type : UDMON_TYPE_GAUGE, unit, help);
+        write_header(out, format, line->name, line->family_length, line->counter, type, unit, help);
     }
     store_unlock(store);
 }
@@ -519,7 +654,8 @@ static void lines_write(struct store *store, const struct lines *lines, int form
             family = line;
             lines_family(store, lines, i, format, out);
         }
-        if (line->counter == family->counter) {
+        if ((line->counter == family->counter) &&
+            ((line->part != PART_NONE) == (family->part != PART_NONE))) {
             write_line(line, out);
         }
     }
@@ -530,7 +666,8 @@ void metrics_write(struct store *store, const struct writer *writer, const struc
                    FILE *out)
 {
     uint64_t now_ns = udmon_now_ns();
-    struct lines lines = {.oldest_ns =
+    struct lines lines = {.format = format,
+                          .oldest_ns =
                               (now_ns > METRICS_STALE_NS) ? (now_ns - METRICS_STALE_NS) : 1,
                           .filter = filter};
 

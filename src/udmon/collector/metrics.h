@@ -26,8 +26,8 @@ struct metrics_filter {
 };
 
 /**
- * Takes the store's lock for short steps. `writer`, `remote` and `relay` may be NULL. `filter` leaves
- * out families of nodes; NULL: all are written.
+ * Takes the store's lock for short steps. `writer`, `remote` and `relay` may be NULL. `filter`
+ * leaves out families of nodes; NULL: all are written.
  */
 void metrics_write(struct store *store, const struct writer *writer, const struct remote *remote,
                    const struct relay *relay, const struct metrics_filter *filter, int format,

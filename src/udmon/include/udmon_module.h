@@ -29,11 +29,19 @@ enum {
 };
 
 /** Types of families. */
-enum { UDMON_TYPE_UNKNOWN, UDMON_TYPE_GAUGE, UDMON_TYPE_COUNTER };
+enum {
+    UDMON_TYPE_UNKNOWN,
+    UDMON_TYPE_GAUGE,
+    UDMON_TYPE_COUNTER,
+    /** A histogram x has samples x_bucket, x_sum and x_count; a summary x, x_sum and x_count. */
+    UDMON_TYPE_HISTOGRAM,
+    UDMON_TYPE_SUMMARY,
+    UDMON_TYPES
+};
 
 /** The description of a family: TYPE, UNIT and HELP of Prometheus' formats. */
 typedef struct udmon_family {
-    const char *name; /**< of the samples, without labels */
+    const char *name; /**< of the samples, without labels and suffixes of a type */
     int counter;      /**< as in the samples */
     int type;         /**< a counter whose name lacks _total is a gauge with UDMON_TYPE_COUNTER */
     const char *unit; /**< the last word of the name, or "" */

@@ -448,7 +448,7 @@ int udmon_family_decode(const void *record, size_t length, struct udmon_family_t
     if ((text_length < 0) || (text_length >= (int)sizeof(text)) ||
         ((node != NULL) ? (metric_node(record, length, &header, node) < 0) :
                           (header.node_length != 0)) ||
-        (le64toh(header.value) > UDMON_TYPE_COUNTER)) {
+        (le64toh(header.value) >= UDMON_TYPES)) {
         return -EPROTO;
     }
     memcpy(text, (const uint8_t *)record + sizeof(header) + strlen(name), text_length);
