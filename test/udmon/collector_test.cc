@@ -15,6 +15,7 @@ extern "C" {
 #include "udmon/collector/api.h"
 #include "udmon/collector/chunk.h"
 #include "udmon/collector/history.h"
+#include "udmon/collector/job.h"
 #include "udmon/collector/metrics.h"
 #include "udmon/collector/overview.h"
 #include "udmon/collector/remote.h"
@@ -1077,6 +1078,107 @@ TEST_F(HistoryTest, AnAnswerGoesOnFromLevelToLevel)
             EXPECT_LT(time_ms, part.until_ms);
         }
         json_object_put(answer);
+    }
+}
+
+struct JobTest : HistoryTest {
+    const int64_t begin = (int64_t(time(nullptr)) - 7200) * 1000;
+
+    // A series of a node in some seconds: a gauge of this value, or a counter with this rate.
+    void series(const std::string &node, const std::string &name, double value, bool counter,
+                int from_s = 600, int until_s = 720)
+    {
+        if (counter) {
+            store_counter(store_host(&store, node.c_str()), name.c_str())->counter = 1;
+        }
+        for (int second = from_s; second <= until_s; ++second) {
+            now_ms = begin + (second * 1000);
+            add(node, name, counter ? value * second : value);
+        }
+    }
+    struct json_object *job(const char *id, int64_t at_ms, long points = 10)
+    {
+        const struct api_reader reader = {history.db, &store, nullptr};
+        const struct api_range range = {0, 0, points, 0};
+
+        return job_json(&reader, id, &range, at_ms);
+    }
+    static struct json_object *field(struct json_object *object, const char *name)
+    {
+        struct json_object *value = nullptr;
+
+        EXPECT_TRUE(json_object_object_get_ex(object, name, &value)) << name;
+        return value;
+    }
+    static double number(struct json_object *object, const char *name)
+    {
+        struct json_object *value = field(object, name);
+
+        return (value == nullptr) ? NAN : json_object_get_double(value);
+    }
+    static std::string text(struct json_object *object, const char *name)
+    {
+        return json_object_get_string(field(object, name));
+    }
+};
+
+TEST_F(JobTest, NodesAndTheirUse)
+{
+    for (const char *node : {"a", "b"}) {
+        const std::string labels = "{job=\"7\",user=\"ann\",partition=\"gpu\"";
+        const bool busy = !strcmp(node, "a");
+
+        series(node, "slurm_job_memory_bytes" + labels + "}", busy ? 1000 : 3000, false);
+        series(node, "slurm_job_cpus" + labels + "}", 4, false);
+        series(node, "slurm_job_cpu_seconds" + labels + ",mode=\"user\"}", busy ? 3 : 1, true);
+        series(node, "slurm_job_cpu_seconds" + labels + ",mode=\"system\"}", busy ? 1 : 0, true);
+        series(node, "node_network_receive_bytes{device=\"eth0\"}", 100, true, 0, 1000);
+        series(node, "node_network_receive_bytes{device=\"lo\"}", 9999, true, 0, 1000);
+    }
+    series("b", "slurm_job_memory_bytes{job=\"8\",user=\"bob\"}", 1, false, 650, 660);
+    series("a", "slurm_job_memory_bytes{job=\"9\",user=\"bob\"}", 1, false, 100, 200);
+    series("c", "slurm_job_memory_bytes{job=\"77\",user=\"bob\"}", 1, false);
+    finish();
+
+    struct json_object *answer = job("7", begin + 730000), *nodes, *a, *b, *points, *point;
+    ASSERT_NE(nullptr, answer);
+    EXPECT_EQ("7", text(answer, "job"));
+    EXPECT_EQ("ann", text(answer, "user"));
+    EXPECT_EQ("gpu", text(answer, "partition"));
+    EXPECT_EQ(begin + 600000, json_object_get_int64(field(answer, "from_ms")));
+    EXPECT_EQ(begin + 720000, json_object_get_int64(field(answer, "until_ms")));
+    EXPECT_TRUE(json_object_get_boolean(field(answer, "running")));
+    EXPECT_EQ(8, number(answer, "cores"));
+    nodes = field(answer, "nodes");
+    ASSERT_EQ(2u, json_object_array_length(nodes));
+    a = json_object_array_get_idx(nodes, 0);
+    b = json_object_array_get_idx(nodes, 1);
+    EXPECT_EQ("a", text(a, "name"));
+    EXPECT_NEAR(4, number(a, "cpu"), 1e-6);
+    EXPECT_NEAR(1, number(b, "cpu"), 1e-6);
+    EXPECT_EQ(1000, number(a, "memory"));
+    EXPECT_EQ(4, number(b, "cores"));
+    EXPECT_NEAR(100, number(b, "network_in"), 1e-6) << "without the loopback device";
+    EXPECT_TRUE(std::isnan(number(a, "rdma_in"))) << "no such device";
+    EXPECT_EQ(0, number(a, "others")) << "job 9 had ended";
+    EXPECT_EQ(1, number(b, "others"));
+    EXPECT_NEAR(1.6, number(field(answer, "imbalance"), "cpu"), 1e-6);
+    EXPECT_NEAR(1.5, number(field(answer, "imbalance"), "memory"), 1e-6);
+    points = field(json_object_array_get_idx(field(answer, "lines"), 0), "points");
+    ASSERT_GE(json_object_array_length(points), 10u);
+    point = json_object_array_get_idx(points, 5);
+    EXPECT_NEAR(5, json_object_get_double(json_object_array_get_idx(point, 1)), 1e-6);
+    EXPECT_NEAR(1, json_object_get_double(json_object_array_get_idx(point, 2)), 1e-6);
+    EXPECT_NEAR(4, json_object_get_double(json_object_array_get_idx(point, 3)), 1e-6);
+    json_object_put(answer);
+
+    answer = job("7", begin + 7200000);
+    EXPECT_FALSE(json_object_get_boolean(field(answer, "running")));
+    json_object_put(answer);
+    EXPECT_EQ(nullptr, job("6", begin));
+    EXPECT_TRUE(job_id_valid("4711_12"));
+    for (const char *wrong : {"", "a", "1\"", "12345678901234567890123456789012"}) {
+        EXPECT_FALSE(job_id_valid(wrong)) << wrong;
     }
 }
 

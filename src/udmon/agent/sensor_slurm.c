@@ -309,6 +309,26 @@ static void slurm_io(struct samples *samples, const char *dir, const char *label
     }
 }
 
+/* The processors that the job may use, from a file with a list as 0-3,8. */
+static void slurm_cpus(struct samples *samples, const char *path, const char *labels)
+{
+    FILE *file = samples_open(path);
+    unsigned first, last, count = 0;
+    int read, more = ',';
+
+    while ((file != NULL) && (more == ',') && ((read = fscanf(file, "%u-%u", &first, &last)) > 0)) {
+        last = (read == 2) ? last : first;
+        count += (last >= first) ? (last - first + 1) : 0;
+        more = fgetc(file);
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+    if (count > 0) {
+        samples_add(samples, 0, count, "slurm_job_cpus{%s}", labels);
+    }
+}
+
 static void slurm_job(struct samples *samples, const char *dir, const char *labels)
 {
     double user = slurm_field(dir, "cpu.stat", "user_usec");
@@ -319,6 +339,8 @@ static void slurm_job(struct samples *samples, const char *dir, const char *labe
         samples_add(samples, 1, user * 1e-6, "slurm_job_cpu_seconds{%s,mode=\"user\"}", labels);
         samples_add(samples, 1, system * 1e-6, "slurm_job_cpu_seconds{%s,mode=\"system\"}", labels);
     }
+    snprintf(path, sizeof(path), "%s/cpuset.cpus.effective", dir);
+    slurm_cpus(samples, path, labels);
     snprintf(path, sizeof(path), "%s/memory.current", dir);
     if (samples_read_number(path, &value) == 0) {
         samples_add(samples, 0, value, "slurm_job_memory_bytes{%s}", labels);
@@ -345,6 +367,8 @@ static void slurm_job_v1(struct samples *samples, const char *root, const char *
         samples_add(samples, 1, system / ticks, "slurm_job_cpu_seconds{%s,mode=\"system\"}",
                     labels);
     }
+    snprintf(path, sizeof(path), "%s/cpuset%s/cpuset.cpus", root, group);
+    slurm_cpus(samples, path, labels);
     snprintf(path, sizeof(path), "%s/memory%s/memory.usage_in_bytes", root, group);
     if (samples_read_number(path, &bytes) == 0) {
         samples_add(samples, 0, bytes, "slurm_job_memory_bytes{%s}", labels);

@@ -196,8 +196,7 @@ static void levels_add(const struct subject *subject, int64_t from_ms, int64_t u
     }
 }
 
-/* The time span of a point. */
-static int64_t range_step(const struct api_range *range)
+int64_t api_step_ms(const struct api_range *range)
 {
     int64_t span_ms = range->until_ms - range->from_ms;
 
@@ -218,6 +217,73 @@ static void reader_end(const struct api_reader *reader)
     }
 }
 
+void api_add_series(const struct api_reader *reader, const char *node, const char *name,
+                    int counter, int64_t key, const struct api_steps *steps)
+{
+    struct line line = {.sums = steps->sums, .seen = steps->seen};
+    struct points points = {.line = &line,
+                            .first = steps->first,
+                            .num = steps->num,
+                            .step_ms = steps->step_ms,
+                            .counter = counter,
+                            .step = -1};
+    struct subject subject = {.reader = reader, .key = key};
+
+    reader_begin(reader);
+    subject.series = subject_find(reader, node, name, counter);
+    levels_add(&subject, steps->first * steps->step_ms,
+               (steps->first + steps->num) * steps->step_ms, &points);
+    reader_end(reader);
+    points_flush(&points);
+}
+
+/* The end of the last chunk of a series, or 0. */
+static int64_t stored_end(const struct api_reader *reader, int64_t key)
+{
+    int64_t end_ms = 0, ms;
+    sqlite3_stmt *statement;
+    char query[100];
+    int level;
+
+    for (level = 0; level < HISTORY_LEVELS; ++level) {
+        snprintf(query, sizeof(query), "SELECT max(end_ms) FROM %s WHERE series = ?",
+                 history_levels[level].table);
+        if (sqlite3_prepare_v2(reader->db, query, -1, &statement, NULL) == SQLITE_OK) {
+            sqlite3_bind_int64(statement, 1, key);
+            ms = (sqlite3_step(statement) == SQLITE_ROW) ? sqlite3_column_int64(statement, 0) : 0;
+            end_ms = (ms > end_ms) ? ms : end_ms;
+        }
+        sqlite3_finalize(statement);
+    }
+    return end_ms;
+}
+
+bool api_span(const struct api_reader *reader, const char *node, const char *name, int counter,
+              int64_t key, int64_t *first_ms_p, int64_t *last_ms_p)
+{
+    int64_t first_ms = INT64_MAX, last_ms = stored_end(reader, key), ms;
+    const struct series *series;
+    int level;
+
+    reader_begin(reader);
+    series = subject_find(reader, node, name, counter);
+    for (level = 0; level < HISTORY_LEVELS; ++level) {
+        ms = history_begins(reader->db, series, key, level);
+        first_ms = (ms < first_ms) ? ms : first_ms;
+    }
+    if ((series != NULL) && (series->arrived_ns != 0)) {
+        ms = (int64_t)(series->time_ns / 1000000);
+        last_ms = (ms > last_ms) ? ms : last_ms;
+    }
+    reader_end(reader);
+    if (first_ms > last_ms) {
+        return false;
+    }
+    *first_ms_p = first_ms;
+    *last_ms_p = last_ms;
+    return true;
+}
+
 struct json_object *api_series(const struct api_reader *reader, const char *node, const char *name,
                                const struct api_range *range)
 {
@@ -226,7 +292,7 @@ struct json_object *api_series(const struct api_reader *reader, const char *node
         .array = json_object_new_array(), .step = -1, .extremes = range->extremes};
     struct subject subject = {.reader = reader};
 
-    points.step_ms = range_step(range);
+    points.step_ms = api_step_ms(range);
     subject.key = series_key(reader, node, name, &points.counter);
     if (subject.key != 0) {
         reader_begin(reader);
@@ -400,7 +466,7 @@ struct json_object *api_lines(const struct api_reader *reader, const char *node,
     size_t length;
     int i;
 
-    lines.points.step_ms = range_step(range);
+    lines.points.step_ms = api_step_ms(range);
     lines.points.first = range->from_ms / lines.points.step_ms;
     lines.points.num = (range->until_ms / lines.points.step_ms) - lines.points.first + 1;
     lines.no_memory = lines.list == NULL;

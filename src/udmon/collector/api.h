@@ -21,6 +21,9 @@
 #include <json-c/json.h>
 #include <sqlite3.h>
 
+#include <stdbool.h>
+#include <stdint.h>
+
 #define API_LINES_MAX 128
 
 /* A part of the history, in ms since 1970, and how many points are wanted of it. */
@@ -36,6 +39,22 @@ struct api_reader {
     struct store *store;   /* has the samples that are not in the database yet; or NULL */
     struct budget *budget; /* or NULL: no limit */
 };
+
+/* Values by steps of time, to which series are added. */
+struct api_steps {
+    int64_t step_ms, first, num; /* step i begins at (first + i) * step_ms */
+    double *sums;                /* num of them */
+    char *seen;                  /* whether a step has a value */
+};
+
+/** Adds a series, of a counter its rate per second. `key` is that of the table `series`. */
+void api_add_series(const struct api_reader *reader, const char *node, const char *name,
+                    int counter, int64_t key, const struct api_steps *steps);
+/** The times of the first and the last sample of a series. False: it has none. */
+bool api_span(const struct api_reader *reader, const char *node, const char *name, int counter,
+              int64_t key, int64_t *first_ms_p, int64_t *last_ms_p);
+/** The time span of a point. */
+int64_t api_step_ms(const struct api_range *range);
 
 /* Each returns an object of the caller's, or NULL if there is no memory. */
 

@@ -1,6 +1,7 @@
 #include "http.h"
 #include "alert/show.h"
 #include "api.h"
+#include "job.h"
 #include "metrics.h"
 #include "../lib/net/address.h"
 #include "../lib/base/log.h"
@@ -478,6 +479,34 @@ static struct MHD_Response *http_names(struct http_request *request)
     return http_json(names, request->gzip);
 }
 
+/* /api/job: without a range, the whole time of the job. */
+static struct MHD_Response *http_job(struct http_request *request, sqlite3 *db,
+                                     struct budget *budget)
+{
+    struct MHD_Connection *connection = request->connection;
+    const char *id = http_argument(connection, "job");
+    struct api_reader reader = {.db = db, .store = request->http->store, .budget = budget};
+    struct api_range range = {.from_ms = http_number(connection, "from", 0),
+                              .until_ms = http_number(connection, "until", 0),
+                              .points = http_number(connection, "points", JOB_POINTS)};
+    struct json_object *answer;
+
+    if ((id == NULL) || !job_id_valid(id) || (range.from_ms < 0) || (range.until_ms < 0) ||
+        (range.until_ms >= HTTP_TIME_END_MS) || (range.points <= 0) || (range.points > 1000) ||
+        ((range.until_ms > 0) && (range.until_ms <= range.from_ms))) {
+        return http_fail(request, MHD_HTTP_BAD_REQUEST,
+                         "job is needed: its number; points is 1 to 1000, from is before until");
+    }
+    answer = job_json(&reader, id, &range, (int64_t)(udmon_time_ns() / 1000000));
+    if (budget->spent) {
+        json_object_put(answer);
+        return http_fail(request, MHD_HTTP_SERVICE_UNAVAILABLE,
+                         "this takes too long: ask for a part of the job's time");
+    }
+    return (answer != NULL) ? http_json(answer, request->gzip) :
+                              http_fail(request, MHD_HTTP_NOT_FOUND, "no node knows this job");
+}
+
 /* Without rules there are no alerts. */
 static struct MHD_Response *http_alerts(struct http_request *request)
 {
@@ -573,6 +602,8 @@ static void http_run_api(struct pool_job *job, sqlite3 *db, struct budget *budge
         request->response = http_series(request, !strcmp(url, "lines"), db, budget);
     } else if (!strcmp(url, "names")) {
         request->response = http_names(request);
+    } else if (!strcmp(url, "job")) {
+        request->response = http_job(request, db, budget);
     } else if (!strcmp(url, "alerts")) {
         request->response = http_alerts(request);
     } else {
@@ -640,9 +671,8 @@ static int http_ask(struct http_request *request,
 
 static bool http_is_api(const char *url)
 {
-    static const char *const urls[] = {"/api/series", "/api/lines",    "/api/names",
-                                       "/api/nodes",  "/api/families", "/api/map",
-                                       "/api/alerts"};
+    static const char *const urls[] = {"/api/series",   "/api/lines", "/api/names",  "/api/nodes",
+                                       "/api/families", "/api/map",   "/api/alerts", "/api/job"};
     size_t i;
 
     for (i = 0; i < (sizeof(urls) / sizeof(urls[0])); ++i) {
@@ -680,9 +710,10 @@ static int http_answer(struct http_request *request)
     } else if (http_is_api(request->url)) {
         return !http_ask(request, http_run_api);
     } else {
-        request->response = http_fail(request, MHD_HTTP_NOT_FOUND,
-                                      "there are /, /metrics, /api/nodes, /api/map, /api/families,"
-                                      " /api/names, /api/series, /api/lines and /api/alerts");
+        request->response =
+            http_fail(request, MHD_HTTP_NOT_FOUND,
+                      "there are /, /metrics, /api/nodes, /api/map, /api/families,"
+                      " /api/names, /api/series, /api/lines, /api/alerts and /api/job");
     }
     return 1;
 }

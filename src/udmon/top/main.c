@@ -1,7 +1,9 @@
 /*
- * udmon-top: the nodes of a collector in a terminal, refreshed like top. Asks the collector over
- * HTTP, so it may be on another host.
+ * udmon-top: the nodes of a collector in a terminal, refreshed like top; or a job. Asks the
+ * collector over HTTP, so it may be on another host.
  */
+#include "job.h"
+
 #include <curl/curl.h>
 #include <curses.h>
 #include <errno.h>
@@ -39,6 +41,7 @@ enum { COLUMNS = sizeof(columns) / sizeof(columns[0]) };
 
 struct top {
     const char *ca_file; /* or NULL */
+    const char *job;     /* its number, or NULL: nodes */
     CURL *curl;
     char url[300];
     struct json_object *answer, *nodes; /* the latest; nodes is an array in it */
@@ -329,27 +332,29 @@ static bool top_key(struct top *top, int key)
 
 static int usage(FILE *out, int status)
 {
-    fprintf(out,
-            "Usage: udmon-top [OPTION...]\n"
-            "Shows the nodes of a udmon-collector, here or on another host.\n\n"
-            "  -u, --url URL           of the collector's page [http://127.0.0.1:9499]\n"
-            "  -c, --ca FILE           of HTTPS: trust this CA (PEM)\n"
-            "  -i, --interval SECONDS  between refreshes [2]\n"
-            "  -f, --filter TEXT       only nodes whose name has it\n"
-            "  -b, --batch             print once and end\n"
-            "  -j, --json              print once what the collector answers, and end\n"
-            "  -h, --help              this text\n"
-            "  -V, --version           the version\n\n"
-            "Keys: arrows, page up and down scroll; < and > choose the column to sort by, r turns\n"
-            "the order; / filters by name (escape: no filter); q ends it.\n"
-            "Exit status: 0; 1 no answer from the collector; 2 wrong usage.\n");
+    fprintf(
+        out,
+        "Usage: udmon-top [OPTION...] [job ID]\n"
+        "Shows the nodes of a udmon-collector, here or on another host; or prints what a job of\n"
+        "Slurm uses on its nodes.\n\n"
+        "  -u, --url URL           of the collector's page [http://127.0.0.1:9499]\n"
+        "  -c, --ca FILE           of HTTPS: trust this CA (PEM)\n"
+        "  -i, --interval SECONDS  between refreshes [2]\n"
+        "  -f, --filter TEXT       only nodes whose name has it\n"
+        "  -b, --batch             print once and end\n"
+        "  -j, --json              print once what the collector answers, and end\n"
+        "  -h, --help              this text\n"
+        "  -V, --version           the version\n\n"
+        "Keys: arrows, page up and down scroll; < and > choose the column to sort by, r turns\n"
+        "the order; / filters by name (escape: no filter); q ends it.\n"
+        "Exit status: 0; 1 no answer from the collector; 2 wrong usage.\n");
     return status;
 }
 
 static int top_open(struct top *top, const char *url)
 {
-    snprintf(top->url, sizeof(top->url), "%s%s/api/nodes", strstr(url, "://") ? "" : "http://",
-             url);
+    snprintf(top->url, sizeof(top->url), "%s%s%s", strstr(url, "://") ? "" : "http://", url,
+             (top->job != NULL) ? "/api/job" : "/api/nodes");
     top->curl = curl_easy_init();
     if (top->curl == NULL) {
         fprintf(stderr, "udmon-top: libcurl cannot be used\n");
@@ -425,8 +430,43 @@ static int arguments(int argc, char **argv, struct top *top, const char **url_p,
             return usage((option == 'h') ? stdout : stderr, (option == 'h') ? 0 : 2);
         }
     }
+    if ((optind + 2 == argc) && !strcmp(argv[optind], "job")) {
+        top->job = argv[optind + 1];
+        optind = argc;
+    }
     return ((optind < argc) || !(*interval_p >= 0.1) || !(*interval_p <= 3600)) ? usage(stderr, 2) :
                                                                                   -1;
+}
+
+/* Prints a job. Returns an exit status. */
+static int top_print_job(struct top *top, int json)
+{
+    char *id = curl_easy_escape(top->curl, top->job, 0), url[600];
+    struct json_object *answer;
+    long status = 0;
+    CURLcode code;
+
+    snprintf(url, sizeof(url), "%s?job=%s", top->url, (id != NULL) ? id : "");
+    curl_free(id);
+    curl_easy_setopt(top->curl, CURLOPT_URL, url);
+    answer = top_answer(top, &code, &status);
+    if (answer == NULL) {
+        fprintf(stderr, "udmon-top: job %s: %s%s\n", top->job,
+                (status == 404)    ? "no node of the collector knows this job" :
+                (status == 503)    ? "the collector is busy, or the job is too large" :
+                (status == 400)    ? "this is no number of a job" :
+                (code != CURLE_OK) ? curl_easy_strerror(code) :
+                                     "no answer from a udmon-collector at ",
+                ((status == 0) || (status == 200)) ? top->url : "");
+        return 1;
+    }
+    if (json) {
+        puts(json_object_to_json_string_ext(answer, JSON_C_TO_STRING_PRETTY));
+    } else {
+        job_print(answer, stdout);
+    }
+    json_object_put(answer);
+    return 0;
 }
 
 int main(int argc, char **argv)
@@ -442,6 +482,11 @@ int main(int argc, char **argv)
     }
     if (top_open(&top, url) < 0) {
         return 1;
+    }
+    if (top.job != NULL) {
+        ret = top_print_job(&top, json);
+        curl_easy_cleanup(top.curl);
+        return ret;
     }
     if (json) {
         curl_easy_setopt(top.curl, CURLOPT_URL, top.url);

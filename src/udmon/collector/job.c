@@ -1,0 +1,410 @@
+#include "job.h"
+#include "../lib/metric.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum metric {
+    METRIC_CPU,
+    METRIC_MEMORY,
+    METRIC_NETWORK_IN,
+    METRIC_NETWORK_OUT,
+    METRIC_RDMA_IN,
+    METRIC_RDMA_OUT,
+    METRIC_READ,
+    METRIC_WRITTEN,
+    METRICS
+};
+
+static const struct {
+    const char *name, *family;
+    bool of_job; /* the family has label job; else it is of the whole node */
+} metrics[METRICS] = {
+    [METRIC_CPU] = {"cpu", "slurm_job_cpu_seconds", true},
+    [METRIC_MEMORY] = {"memory", "slurm_job_memory_bytes", true},
+    [METRIC_NETWORK_IN] = {"network_in", "node_network_receive_bytes", false},
+    [METRIC_NETWORK_OUT] = {"network_out", "node_network_transmit_bytes", false},
+    [METRIC_RDMA_IN] = {"rdma_in", "node_infiniband_port_data_received_bytes", false},
+    [METRIC_RDMA_OUT] = {"rdma_out", "node_infiniband_port_data_transmitted_bytes", false},
+    [METRIC_READ] = {"read", "slurm_job_io_read_bytes", true},
+    [METRIC_WRITTEN] = {"written", "slurm_job_io_written_bytes", true},
+};
+
+struct node {
+    char *name;
+    int64_t first_ms, last_ms; /* of the job here */
+    double cores;              /* NAN: not known */
+    int others;
+    struct api_steps steps[METRICS];
+};
+
+struct job {
+    const struct api_reader *reader;
+    const char *id;
+    char user[64], partition[64];
+    struct node *nodes;
+    size_t count;
+    int64_t first_ms, last_ms; /* of the job, or of the asked range */
+    struct api_steps steps;    /* of all lines, without values */
+    bool no_memory;
+};
+
+bool job_id_valid(const char *id)
+{
+    size_t length = strlen(id);
+
+    return (length > 0) && (length <= JOB_ID_MAX) && (strspn(id, "0123456789_+") == length);
+}
+
+/* ---- series ---------------------------------------------------------------------------------- */
+
+/* A series of the database. */
+struct found {
+    const char *node, *name;
+    int64_t key;
+    int counter;
+};
+
+typedef void (*found_fn)(struct job *job, const struct found *found, void *arg);
+
+/*
+ * Calls `each` for each series whose name begins with `begin`. `node`: of this node, or NULL. The
+ * names of a node are sorted in the database, so the query reads only these.
+ */
+static void job_each(struct job *job, const char *node, const char *begin, found_fn each, void *arg)
+{
+    static const char query[] =
+        "SELECT host.name, series.name, series.id, counter FROM host CROSS JOIN series"
+        " ON series.host = host.id WHERE series.name >= ?1 AND series.name < ?1 || '~'"
+        " AND (?2 IS NULL OR host.name = ?2) ORDER BY host.name, series.name";
+    const struct api_reader *reader = job->reader;
+    sqlite3_stmt *statement;
+    struct found found;
+
+    if (sqlite3_prepare_v2(reader->db, query, -1, &statement, NULL) != SQLITE_OK) {
+        return;
+    }
+    sqlite3_bind_text(statement, 1, begin, -1, SQLITE_STATIC);
+    if (node != NULL) {
+        sqlite3_bind_text(statement, 2, node, -1, SQLITE_STATIC);
+    }
+    while ((sqlite3_step(statement) == SQLITE_ROW) &&
+           !((reader->budget != NULL) && budget_spent(reader->budget))) {
+        found.node = (const char *)sqlite3_column_text(statement, 0);
+        found.name = (const char *)sqlite3_column_text(statement, 1);
+        found.key = sqlite3_column_int64(statement, 2);
+        found.counter = sqlite3_column_int(statement, 3);
+        each(job, &found, arg);
+    }
+    sqlite3_finalize(statement);
+}
+
+/* The beginning of the names of a family's series of this job. The sensor writes label job first.
+ * */
+static void job_begin(const struct job *job, const char *family, char text[100])
+{
+    snprintf(text, 100, "%s{job=\"%s\"", family, job->id);
+}
+
+/* ---- nodes ----------------------------------------------------------------------------------- */
+
+static void job_labels(struct job *job, const char *name)
+{
+    const char *at = name + strcspn(name, "{");
+    struct udmon_label label;
+
+    while (udmon_label_next(&at, &label)) {
+        if (udmon_label_is(&label, "user")) {
+            udmon_label_value(&label, job->user, sizeof(job->user));
+        } else if (udmon_label_is(&label, "partition")) {
+            udmon_label_value(&label, job->partition, sizeof(job->partition));
+        }
+    }
+}
+
+/* A series of memory: the node has the job. Labels may have changed, so there may be several. */
+static void job_found_node(struct job *job, const struct found *found, void *arg)
+{
+    int64_t first_ms, last_ms;
+    struct node *grown, *node;
+
+    (void)arg;
+    if (!api_span(job->reader, found->node, found->name, found->counter, found->key, &first_ms,
+                  &last_ms)) {
+        return;
+    }
+    node = (job->count > 0) ? &job->nodes[job->count - 1] : NULL;
+    if ((node == NULL) || strcmp(node->name, found->node)) {
+        grown = realloc(job->nodes, (job->count + 1) * sizeof(*grown));
+        if (grown == NULL) {
+            job->no_memory = true;
+            return;
+        }
+        job->nodes = grown;
+        node = &grown[job->count];
+        *node = (struct node){
+            .name = strdup(found->node), .first_ms = first_ms, .last_ms = last_ms, .cores = NAN};
+        if (node->name == NULL) {
+            job->no_memory = true;
+            return;
+        }
+        ++job->count;
+    }
+    node->first_ms = (first_ms < node->first_ms) ? first_ms : node->first_ms;
+    node->last_ms = (last_ms > node->last_ms) ? last_ms : node->last_ms;
+    job->first_ms = (first_ms < job->first_ms) ? first_ms : job->first_ms;
+    job->last_ms = (last_ms > job->last_ms) ? last_ms : job->last_ms;
+    job_labels(job, found->name);
+}
+
+/* Counts another job if the times of both jobs on the node overlap. */
+static void job_found_other(struct job *job, const struct found *found, void *arg)
+{
+    int64_t first_ms, last_ms;
+    struct node *node = arg;
+    char own[100];
+
+    job_begin(job, metrics[METRIC_MEMORY].family, own);
+    if (strncmp(found->name, own, strlen(own)) && (node->others < JOB_OTHERS_MAX) &&
+        api_span(job->reader, found->node, found->name, found->counter, found->key, &first_ms,
+                 &last_ms)) {
+        node->others += (first_ms < node->last_ms) && (last_ms > node->first_ms);
+    }
+}
+
+/* ---- values ---------------------------------------------------------------------------------- */
+
+static bool steps_open(const struct job *job, struct api_steps *steps)
+{
+    *steps = job->steps;
+    steps->sums = calloc((size_t)steps->num, sizeof(*steps->sums));
+    steps->seen = calloc((size_t)steps->num, 1);
+    return (steps->sums != NULL) && (steps->seen != NULL);
+}
+
+static void steps_close(struct api_steps *steps)
+{
+    free(steps->sums);
+    free(steps->seen);
+}
+
+static void job_found_values(struct job *job, const struct found *found, void *arg)
+{
+    if (strstr(found->name, "device=\"lo\"") == NULL) {
+        api_add_series(job->reader, found->node, found->name, found->counter, found->key, arg);
+    }
+}
+
+/* Mean of the steps with a value in the time of the job on the node; NAN if there is none. */
+static double node_mean(const struct node *node, const struct api_steps *steps)
+{
+    int64_t i, at_ms, count = 0;
+    double sum = 0;
+
+    for (i = 0; i < steps->num; ++i) {
+        at_ms = (steps->first + i) * steps->step_ms;
+        if (steps->seen[i] && (at_ms + steps->step_ms > node->first_ms) &&
+            (at_ms <= node->last_ms)) {
+            sum += steps->sums[i];
+            ++count;
+        }
+    }
+    return (count > 0) ? (sum / (double)count) : NAN;
+}
+
+static void node_read(struct job *job, struct node *node)
+{
+    struct api_steps cores;
+    char begin[100];
+    int i;
+
+    for (i = 0; (i < METRICS) && !job->no_memory; ++i) {
+        if (!steps_open(job, &node->steps[i])) {
+            job->no_memory = true;
+            return;
+        }
+        if (metrics[i].of_job) {
+            job_begin(job, metrics[i].family, begin);
+        } else {
+            snprintf(begin, sizeof(begin), "%s{", metrics[i].family);
+        }
+        job_each(job, node->name, begin, job_found_values, &node->steps[i]);
+    }
+    if (steps_open(job, &cores)) {
+        job_begin(job, "slurm_job_cpus", begin);
+        job_each(job, node->name, begin, job_found_values, &cores);
+        node->cores = node_mean(node, &cores);
+    }
+    steps_close(&cores);
+    snprintf(begin, sizeof(begin), "%s{job=\"", metrics[METRIC_MEMORY].family);
+    job_each(job, node->name, begin, job_found_other, node);
+}
+
+/* ---- JSON ------------------------------------------------------------------------------------ */
+
+/* NAN becomes null. */
+static void json_number(struct json_object *object, const char *name, double value)
+{
+    json_object_object_add(object, name, isnan(value) ? NULL : json_object_new_double(value));
+}
+
+static struct json_object *node_json(const struct node *node)
+{
+    struct json_object *object = json_object_new_object();
+    int i;
+
+    json_object_object_add(object, "name", json_object_new_string(node->name));
+    json_object_object_add(object, "from_ms", json_object_new_int64(node->first_ms));
+    json_object_object_add(object, "until_ms", json_object_new_int64(node->last_ms));
+    json_number(object, "cores", node->cores);
+    json_object_object_add(object, "others", json_object_new_int(node->others));
+    for (i = 0; i < METRICS; ++i) {
+        json_number(object, metrics[i].name, node_mean(node, &node->steps[i]));
+    }
+    return object;
+}
+
+/* Sum, least and greatest value of the nodes in a step; NULL: no node has a value. */
+static struct json_object *job_point(const struct job *job, int metric, int64_t step)
+{
+    double sum = 0, least = INFINITY, most = -INFINITY, value;
+    const struct api_steps *steps;
+    struct json_object *point;
+    bool any = false;
+    size_t i;
+
+    for (i = 0; i < job->count; ++i) {
+        steps = &job->nodes[i].steps[metric];
+        if (steps->seen[step]) {
+            value = steps->sums[step];
+            sum += value;
+            least = (value < least) ? value : least;
+            most = (value > most) ? value : most;
+            any = true;
+        }
+    }
+    if (!any) {
+        return NULL;
+    }
+    point = json_object_new_array_ext(4);
+    json_object_array_add(point,
+                          json_object_new_int64(((job->steps.first + step) * job->steps.step_ms) +
+                                                (job->steps.step_ms / 2)));
+    json_object_array_add(point, json_object_new_double(sum));
+    json_object_array_add(point, json_object_new_double(least));
+    json_object_array_add(point, json_object_new_double(most));
+    return point;
+}
+
+static struct json_object *job_lines(const struct job *job)
+{
+    struct json_object *lines = json_object_new_array(), *line, *points, *point;
+    int64_t step;
+    int i;
+
+    for (i = 0; i < METRICS; ++i) {
+        points = json_object_new_array();
+        for (step = 0; step < job->steps.num; ++step) {
+            point = job_point(job, i, step);
+            if (point != NULL) {
+                json_object_array_add(points, point);
+            }
+        }
+        line = json_object_new_object();
+        json_object_object_add(line, "name", json_object_new_string(metrics[i].name));
+        json_object_object_add(line, "points", points);
+        json_object_array_add(lines, line);
+    }
+    return lines;
+}
+
+/* The greatest value of a node divided by the mean of the nodes; NAN if nothing is known. */
+static double job_imbalance(const struct job *job, int metric)
+{
+    double sum = 0, most = 0, value;
+    size_t i, count = 0;
+
+    for (i = 0; i < job->count; ++i) {
+        value = node_mean(&job->nodes[i], &job->nodes[i].steps[metric]);
+        if (!isnan(value)) {
+            sum += value;
+            most = (value > most) ? value : most;
+            ++count;
+        }
+    }
+    return (sum > 0) ? (most * (double)count / sum) : NAN;
+}
+
+static struct json_object *job_answer(const struct job *job, bool running)
+{
+    struct json_object *answer = json_object_new_object(), *nodes = json_object_new_array();
+    struct json_object *imbalance = json_object_new_object();
+    double cores = 0;
+    size_t i;
+
+    for (i = 0; i < METRICS; ++i) {
+        json_number(imbalance, metrics[i].name, job_imbalance(job, (int)i));
+    }
+    for (i = 0; i < job->count; ++i) {
+        cores += job->nodes[i].cores; /* NAN if one is not known */
+        json_object_array_add(nodes, node_json(&job->nodes[i]));
+    }
+    json_object_object_add(answer, "job", json_object_new_string(job->id));
+    json_object_object_add(answer, "user", json_object_new_string(job->user));
+    json_object_object_add(answer, "partition", json_object_new_string(job->partition));
+    json_object_object_add(answer, "from_ms", json_object_new_int64(job->first_ms));
+    json_object_object_add(answer, "until_ms", json_object_new_int64(job->last_ms));
+    json_object_object_add(answer, "running", json_object_new_boolean(running));
+    json_number(answer, "cores", cores);
+    json_object_object_add(answer, "imbalance", imbalance);
+    json_object_object_add(answer, "nodes", nodes);
+    json_object_object_add(answer, "lines", job_lines(job));
+    return answer;
+}
+
+/* The time that is asked for: the job's own, unless the range says another. */
+static void job_range(struct job *job, const struct api_range *range)
+{
+    struct api_range own = *range;
+
+    job->first_ms = (range->from_ms > 0) ? range->from_ms : job->first_ms;
+    job->last_ms = (range->until_ms > 0) ? range->until_ms : job->last_ms;
+    job->last_ms = (job->last_ms > job->first_ms) ? job->last_ms : (job->first_ms + 1);
+    own.from_ms = job->first_ms;
+    own.until_ms = job->last_ms;
+    job->steps.step_ms = api_step_ms(&own);
+    job->steps.first = job->first_ms / job->steps.step_ms;
+    job->steps.num = (job->last_ms / job->steps.step_ms) - job->steps.first + 1;
+}
+
+struct json_object *job_json(const struct api_reader *reader, const char *id,
+                             const struct api_range *range, int64_t now_ms)
+{
+    struct job job = {.reader = reader, .id = id, .first_ms = INT64_MAX};
+    struct json_object *answer = NULL;
+    char begin[100];
+    bool running;
+    size_t i;
+    int metric;
+
+    job_begin(&job, metrics[METRIC_MEMORY].family, begin);
+    job_each(&job, NULL, begin, job_found_node, NULL);
+    if (job.count > 0) {
+        running = (now_ms - job.last_ms) < JOB_RUNNING_MS;
+        job_range(&job, range);
+        for (i = 0; i < job.count; ++i) {
+            node_read(&job, &job.nodes[i]);
+        }
+        answer = job.no_memory ? NULL : job_answer(&job, running);
+    }
+    for (i = 0; i < job.count; ++i) {
+        for (metric = 0; metric < METRICS; ++metric) {
+            steps_close(&job.nodes[i].steps[metric]);
+        }
+        free(job.nodes[i].name);
+    }
+    free(job.nodes);
+    return answer;
+}
