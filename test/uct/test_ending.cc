@@ -304,6 +304,7 @@ TEST(EndingIds, GoOnWithTheNextInterface)
         Iface a(md_a);
         uint32_t vc_gen = 0, op_gen = 0, er_gen = 0;
 
+        a.on_am(AM_ID, [](const void *, size_t) {});
         for (int round = 0; round < 20; ++round) {
             Iface b(md_b);
             Ep back(b, a.address());
