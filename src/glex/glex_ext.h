@@ -81,6 +81,9 @@ struct glex_ext_counters {
     uint64_t helped_bytes;      /**< bytes of own long puts and gets that peers copied */
     uint64_t help_bytes;        /**< bytes that this endpoint copied for peers */
     uint64_t help_waits;        /**< copies whose helper was slow or failed */
+    uint64_t kernel_bytes; /**< bytes of puts and gets of private memory, which the kernel copied
+                                 * for this endpoint or its helper */
+    uint64_t heap_maps;    /**< parts of shared heaps of peers that were mapped */
 };
 
 /**

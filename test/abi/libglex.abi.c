@@ -348,7 +348,10 @@ struct glex_mgmt_info {
     } report;
     uint64_t time_ns;
 };
-enum glex_mgmt_flag { GLEX_MGMT_FLAG_FENCE = 1, GLEX_MGMT_FLAG_MORE = 2 };
+enum glex_mgmt_flag {
+    GLEX_MGMT_FLAG_FENCE = 1,
+    GLEX_MGMT_FLAG_MORE = 2
+};
 glex_ret_t glex_send_mgmt_req(glex_ep_handle_t ep, struct glex_mgmt_info *req, int32_t flag);
 glex_ret_t glex_receive_mgmt_ack(glex_ep_handle_t ep, int32_t timeout, struct glex_mgmt_info *ack);
 enum glex_ext_cap {
@@ -385,6 +388,8 @@ struct glex_ext_counters {
     uint64_t helped_bytes;
     uint64_t help_bytes;
     uint64_t help_waits;
+    uint64_t kernel_bytes;
+    uint64_t heap_maps;
 };
 glex_ret_t glex_ext_set_single_threaded(glex_ep_handle_t ep);
 glex_ret_t glex_ext_query_device(glex_device_handle_t dev, struct glex_ext_device_attr *attr);

@@ -8,6 +8,7 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "coll/coll.h"
+#include "core/heap.h"
 #include "core/help.h"
 #include "core/shm.h"
 #include "core/wait.h"
@@ -325,6 +326,7 @@ glex_ret_t glex_create_ep(glex_device_handle_t dev, struct glex_ep_attr *ep_attr
     if (ret != GLEX_SUCCESS) {
         return ret;
     }
+    glex_heap_check();
     ep = aligned_alloc(128, (sizeof(*ep) + 127) & ~127ul);
     if (ep == NULL) {
         return GLEX_NO_MEM_RESOURCE;

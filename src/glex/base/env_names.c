@@ -8,11 +8,11 @@
 #define NAME_MAX_LEN 64
 
 static const char *const env_names[] = {
-    "GLEX_CAPTURE",      "GLEX_COPY_HELP", "GLEX_FABRIC",      "GLEX_FAULT",   "GLEX_INM",
-    "GLEX_INM_NIC",      "GLEX_LOG",       "GLEX_NET",         "GLEX_NET_KEY", "GLEX_NET_KEY_FILE",
-    "GLEX_NET_MODULE",   "GLEX_NET_PORT",  "GLEX_NET_TIMEOUT", "GLEX_NIC_ID",  "GLEX_NUM_NICS",
-    "GLEX_PRIVATE_RDMA", "GLEX_REQUIRE",   "GLEX_SHM_DIR",     "GLEX_STATS",   "GLEX_TRANSPORTS",
-    "GLEX_UCX_TLS",      "GLEX_UD_MON",
+    "GLEX_CAPTURE",      "GLEX_COPY_HELP",    "GLEX_FABRIC",   "GLEX_FAULT",       "GLEX_HEAP_SIZE",
+    "GLEX_INM",          "GLEX_INM_NIC",      "GLEX_LOG",      "GLEX_NET",         "GLEX_NET_KEY",
+    "GLEX_NET_KEY_FILE", "GLEX_NET_MODULE",   "GLEX_NET_PORT", "GLEX_NET_TIMEOUT", "GLEX_NIC_ID",
+    "GLEX_NUM_NICS",     "GLEX_PRIVATE_RDMA", "GLEX_REQUIRE",  "GLEX_SHM_DIR",     "GLEX_STATS",
+    "GLEX_TRANSPORTS",   "GLEX_UCX_TLS",      "GLEX_UD_MON",
 };
 
 static size_t min3(size_t a, size_t b, size_t c)

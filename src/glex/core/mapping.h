@@ -18,7 +18,9 @@ struct glex_mapping {
     LIST_ENTRY(glex_mapping) of_peer; /* in a peer's list, if `listed` */
     bool listed;
     char *base;
-    uint64_t file_off; /* in the peer's segment, or in a file of the program: core/alias.h */
+    uint64_t
+        file_off; /* in the peer's segment, with GLEX_MMT_HEAP in the peer's shared heap, or in a
+                        * file of the program: core/alias.h */
     uint64_t size;
     uint64_t count; /* users, and above 32 bits the pins among them */
 };

@@ -1,6 +1,7 @@
 #include "base/caps.h"
 #include "base/log.h"
 #include "core/endpoint.h"
+#include "core/heap.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -190,14 +191,24 @@ static bool mem_is_mapped(const char *addr, uint64_t len)
     return msync((void *)start, (uintptr_t)addr + len - start, MS_ASYNC) == 0;
 }
 
+/* Where peers find a range in a file; 0: the memory is private. */
+static uint64_t mem_file_off(struct glex_endpoint *ep, const char *addr, uint64_t len)
+{
+    uint64_t file_off = glex_nicmem_file_off(&ep->mem, addr, len);
+
+    return file_off != 0 ? file_off : glex_heap_file_off(ep, addr, len);
+}
+
 /*
  * Stores the fields first. The state word, stored last, makes them valid. All stores are releases:
  * a reader of a new field also sees the invalidated state, and a reader of the new state sees the
  * new fields.
  */
-static void mem_publish(struct glex_mem *mem, uint32_t index, uint32_t gen, char *addr,
+static void mem_publish(struct glex_endpoint *ep, uint32_t index, uint32_t gen, char *addr,
                         uint64_t len, uint32_t flag)
 {
+    uint64_t file_off = mem_file_off(ep, addr, len);
+    struct glex_mem *mem = &ep->mem;
     struct glex_mem_entry *entry = &mem->table[index];
     struct glex_mmt_entry *shared = &mem->mmt[index];
     uint64_t state = (uint64_t)gen << 32 | flag | GLEX_MMT_VALID;
@@ -208,7 +219,7 @@ static void mem_publish(struct glex_mem *mem, uint32_t index, uint32_t gen, char
 
     __atomic_store_n(&shared->addr, (uint64_t)(uintptr_t)addr, __ATOMIC_RELEASE);
     __atomic_store_n(&shared->len, len, __ATOMIC_RELEASE);
-    __atomic_store_n(&shared->file_off, glex_nicmem_file_off(mem, addr, len), __ATOMIC_RELEASE);
+    __atomic_store_n(&shared->file_off, file_off, __ATOMIC_RELEASE);
     __atomic_store_n(&shared->state, state, __ATOMIC_RELEASE);
 }
 
@@ -243,7 +254,7 @@ static glex_ret_t mem_register(glex_ep_handle_t handle, char *addr, uint64_t len
     if (ret == GLEX_SUCCESS) {
         gen = mem_next_gen(mem, index, num);
         for (i = 0; i < num; i++) {
-            mem_publish(mem, index + i, gen, addr + i * GLEX_EXT_LONG_STEP,
+            mem_publish(ep, index + i, gen, addr + i * GLEX_EXT_LONG_STEP,
                         len - i * GLEX_EXT_LONG_STEP, (uint32_t)flag);
         }
         mh->v = glex_mem_handle_v(index, mem->table[index].state);

@@ -21,7 +21,7 @@ struct glex_rmem {
     uint64_t len;
     char *ptr;         /* here, or NULL: not mapped here */
     uint64_t addr;     /* there */
-    uint64_t file_off; /* in the peer's segment; 0: private memory */
+    uint64_t file_off; /* as in the peer's table; 0: private memory */
     uint32_t copies;   /* that the kernel has made */
     bool is_alias;     /* `map` is an alias: core/alias.h */
     struct glex_mapping *map;

@@ -4,6 +4,7 @@
 #include "base/env.h"
 #include "base/fabric.h"
 #include "base/log.h"
+#include "core/heap.h"
 #include "core/help.h"
 
 #include <errno.h>
@@ -403,6 +404,47 @@ static bool shm_is_in_file(int fd, const struct glex_peer *peer, uint64_t file_o
            file_off <= (uint64_t)st.st_size - len;
 }
 
+/* Maps so much of a heap at once. A program has many buffers, and a process has a limited number of
+ * mappings. */
+#define SHM_HEAP_WINDOW ((uint64_t)64 << 20)
+/* No process has a longer heap. */
+#define SHM_HEAP_MAX ((uint64_t)1 << 47)
+
+/*
+ * Maps a registration in the peer's shared heap. If this process cannot open or map the heap, the
+ * registration counts as private memory, which the kernel copies.
+ * @return GLEX_REQ_DONE, or MMT: no heap has such a range.
+ */
+static int shm_map_heap(struct glex_endpoint *ep, struct glex_peer *peer, struct glex_rmem *rmem)
+{
+    uint64_t offset = rmem->file_off & ~GLEX_MMT_HEAP, start, end, size = 0;
+    int fd;
+
+    if (offset > SHM_HEAP_MAX || rmem->len > SHM_HEAP_MAX) {
+        return GLEX_ERR_STATUS_MMT;
+    }
+    start = offset & ~(SHM_HEAP_WINDOW - 1);
+    end = glex_round_up(offset + rmem->len, SHM_HEAP_WINDOW);
+    rmem->map = glex_mapping_find(&peer->maps, rmem->file_off, rmem->len);
+    if (rmem->map == NULL && (fd = glex_heap_open(ep, peer, &size)) >= 0) {
+        end = end < size ? end : size;
+        if (offset < size && rmem->len <= size - offset &&
+            (rmem->map = glex_mapping_new(fd, start, end - start)) != NULL) {
+            rmem->map->file_off |= GLEX_MMT_HEAP;
+            glex_mapping_list(&peer->maps, rmem->map);
+            peer->num_maps++;
+            GLEX_COUNT(ep, heap_maps, 1);
+        }
+        close(fd);
+    }
+    if (rmem->map != NULL) {
+        rmem->ptr = rmem->map->base + (rmem->file_off - rmem->map->file_off);
+    } else {
+        rmem->file_off = 0;
+    }
+    return GLEX_REQ_DONE;
+}
+
 /*
  * Map a registration of NIC memory, unless a mapping contains it already.
  * @return GLEX_REQ_DONE; CONNECTION_NACK: this process lacks memory, mappings or descriptors, which
@@ -439,8 +481,11 @@ static int shm_map_region(struct glex_endpoint *ep, struct glex_peer *peer, stru
 
 int glex_shm_rmem_map(struct glex_endpoint *ep, struct glex_peer *peer, struct glex_rmem *rmem)
 {
-    return rmem->ptr != NULL || rmem->file_off == 0 ? GLEX_REQ_DONE :
-                                                      shm_map_region(ep, peer, rmem);
+    if (rmem->ptr != NULL || rmem->file_off == 0) {
+        return GLEX_REQ_DONE;
+    }
+    return rmem->file_off & GLEX_MMT_HEAP ? shm_map_heap(ep, peer, rmem) :
+                                            shm_map_region(ep, peer, rmem);
 }
 
 /* Have room for one more chunk than `last`. Chunks stay where they are, `recent` is in one. */
@@ -616,9 +661,13 @@ static void GLEX_NOINLINE shm_try_alias(struct glex_endpoint *ep, struct glex_pe
 
 /* The kernel has copied between this process and private memory of a peer. @return `status` */
 static int shm_copied(struct glex_endpoint *ep, struct glex_peer *peer, struct glex_rmem *rmem,
-                      int status)
+                      uint64_t len, int status)
 {
-    if (status == GLEX_REQ_DONE && ++rmem->copies == SHM_COPIES_BEFORE_ALIAS) {
+    if (status != GLEX_REQ_DONE) {
+        return status;
+    }
+    GLEX_COUNT(ep, kernel_bytes, len);
+    if (++rmem->copies == SHM_COPIES_BEFORE_ALIAS) {
         shm_try_alias(ep, peer, rmem);
     }
     return status;
@@ -651,7 +700,7 @@ int glex_shm_imm_put(struct glex_endpoint *ep, struct glex_peer *peer,
     } else if (req->len != 0) {
         status = glex_cma_copy(ep, peer, rmem->addr + req->rmt_offset, req->data, req->len,
                                GLEX_RDMA_TYPE_PUT);
-        status = shm_copied(ep, peer, rmem, status);
+        status = shm_copied(ep, peer, rmem, req->len, status);
         if (status != GLEX_REQ_DONE) {
             return status;
         }
@@ -677,7 +726,7 @@ static int shm_copy(struct glex_endpoint *ep, struct glex_peer *peer, struct gle
         return GLEX_REQ_DONE;
     }
     if (rmem->ptr == NULL) {
-        return shm_copied(ep, peer, rmem, glex_help_copy(ep, peer, rmem, req, local));
+        return shm_copied(ep, peer, rmem, req->len, glex_help_copy(ep, peer, rmem, req, local));
     }
     remote = rmem->ptr + req->rmt_offset;
     if (req->type == GLEX_RDMA_TYPE_PUT) {

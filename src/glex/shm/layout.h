@@ -14,7 +14,7 @@
 #include "base/common.h"
 
 #define GLEX_SEGMENT_MAGIC   0x676c65782d736567ull /* "glex-seg" */
-#define GLEX_SEGMENT_VERSION 15
+#define GLEX_SEGMENT_VERSION 16
 
 #define GLEX_MAX_QUEUE_CAPACITY     (1u << 20)
 #define GLEX_DEFAULT_QUEUE_CAPACITY 2048u
@@ -104,11 +104,14 @@ struct glex_intent {
 #define GLEX_MMT_VALID (1u << 31)
 #define GLEX_MMT_FLAGS (GLEX_MEM_READ | GLEX_MEM_WRITE | GLEX_MEM_IOMMU | GLEX_EXT_MEM_EVENT_DATA)
 
+/* In `file_off`, above an offset in the file of the owner's shared heap: core/heap.h */
+#define GLEX_MMT_HEAP (1ull << 63)
+
 struct glex_mmt_entry {
     uint64_t state;
     uint64_t addr; /* in the owner's address space */
     uint64_t len;
-    uint64_t file_off; /* in the segment's file, or 0: private memory */
+    uint64_t file_off; /* in the segment's file, or with GLEX_MMT_HEAP; 0: private memory */
 };
 
 /* How an owner left its segment. A killed owner leaves GLEX_LEFT_NOT. */
@@ -162,6 +165,8 @@ struct glex_segment_header {
     int32_t rank;      /* of the owner in its job; -1: not known */
     uint64_t receiver; /* glex_ext_set_receiver(): 0, or the uuid of the present one */
     uint32_t left;     /* enum glex_left */
+    uint32_t heap_fd;  /* descriptor of the owner's shared heap, in the owner */
+    uint64_t heap_id;  /* in the name of that file; 0: none */
     uint64_t mmt_ready __attribute__((aligned(128)));        /* table entries that have storage */
     struct glex_intent intent __attribute__((aligned(128))); /* in one line with the counters */
     struct glex_ext_counters counters;
