@@ -17,6 +17,7 @@ class Openglex(AutotoolsPackage):
     version("main", branch="main")
 
     variant("libfabric", default=True, description="the libfabric provider")
+    variant("heap", default=False, description="glexrun --shared-heap")
 
     depends_on("c", type="build")
     depends_on("cxx", type="build")
@@ -26,6 +27,7 @@ class Openglex(AutotoolsPackage):
     depends_on("libtool", type="build")
     depends_on("ucx@" + ",".join("=" + v for v in UCX))
     depends_on("libfabric@1.17:", when="+libfabric")
+    depends_on("jemalloc@5.3:", when="+heap")
 
     for v in UCX:
         resource(
@@ -51,6 +53,7 @@ class Openglex(AutotoolsPackage):
             "--disable-mcsm",
             "--disable-inm",
             *self.with_or_without("libfabric", activation_value="prefix"),
+            "--with-jemalloc=" + (self.spec["jemalloc"].prefix if "+heap" in self.spec else "no"),
         ]
 
     def setup_run_environment(self, env):

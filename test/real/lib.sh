@@ -112,7 +112,7 @@ connections_problem()
 counted()
 {
     grep -s -o -E "\"($1)\":[0-9]+" "$work/stats" |
-        awk -F: '{ sum += $2 } END { print sum + 0 }'
+        awk -F: '{ sum += $2 } END { printf "%.0f\n", sum }'
 }
 
 counters_problem()
