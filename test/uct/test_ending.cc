@@ -2,6 +2,7 @@
  * How connections end. Nothing that is done on one endpoint changes the connection of another one.
  * Each message that a sender's interface accepted is delivered, or the sender is told.
  */
+#include "sanitizer.h"
 #include "traffic.h"
 
 #include <fstream>
@@ -290,8 +291,10 @@ TEST_P(Ending, InterfacesComeAndGo)
             half.first = std::max(half.first, now.first);
             half.second = std::max(half.second, now.second);
         }
-        EXPECT_LE(last.first, first.first + 10);
-        EXPECT_LE(last.second, first.second + 2048);
+        if (!under_sanitizer()) { /* ASan keeps freed memory, and maps more */
+            EXPECT_LE(last.first, first.first + 10);
+            EXPECT_LE(last.second, first.second + 2048);
+        }
     });
 }
 
