@@ -3,6 +3,7 @@
  */
 #include "proto/gfi_peer.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -96,6 +97,26 @@ static void gfi_av_report(struct gfi_av *av, void *context, int done, const int 
     gfi_eq_add(av->eq, FI_AV_COMPLETE, &entry, sizeof(entry));
 }
 
+/* The address with this number in the arguments of fi_av_insert(). fi_av(3) wants an array of pointers to
+ * strings with FI_ADDR_STR. Many programs give the string that fi_getname() returned. Such a string
+ * begins with GFI_ADDR_PREFIX, whose first 8 bytes are no valid pointer. */
+static int gfi_av_read(const struct gfi_av *av, const void *addrs, size_t i, struct gfi_addr *addr)
+{
+    const char *text = addrs;
+
+    if (!av->domain->has_text_addrs) {
+        memcpy(addr, (const uint8_t *)addrs + i * sizeof(*addr), sizeof(*addr));
+        return 0;
+    }
+    if (memcmp(text, GFI_ADDR_PREFIX, sizeof(uintptr_t)) != 0) {
+        return gfi_addr_parse(((const char *const *)addrs)[i], addr);
+    }
+    while (i-- > 0) {
+        text += strlen(text) + 1;
+    }
+    return gfi_addr_parse(text, addr);
+}
+
 /* With FI_SYNC_ERR the context is an array of errors; with an event queue the call is asynchronous,
  * though it has ended when it returns */
 static int gfi_av_insert(struct fid_av *fid, const void *addrs, size_t count, fi_addr_t *numbers,
@@ -123,9 +144,11 @@ static int gfi_av_insert(struct fid_av *fid, const void *addrs, size_t count, fi
     }
     gfi_lock(av->domain);
     for (i = 0; i < count; i++) {
-        memcpy(&addr, (const uint8_t *)addrs + i * sizeof(addr), sizeof(addr));
         number = FI_ADDR_NOTAVAIL;
-        ret = gfi_av_insert_one(av, &addr, has_ids ? &numbers[i] : NULL, &number);
+        ret = gfi_av_read(av, addrs, i, &addr);
+        if (ret == 0) {
+            ret = gfi_av_insert_one(av, &addr, has_ids ? &numbers[i] : NULL, &number);
+        }
         done += ret == 0;
         if (numbers != NULL) {
             numbers[i] = ret == 0 ? number : FI_ADDR_NOTAVAIL;
@@ -152,7 +175,8 @@ static int gfi_av_insertsvc(struct fid_av *fid, const char *node, const char *se
     if (node == NULL || gfi_addr_parse(node, &addr) != 0) {
         return -FI_EINVAL;
     }
-    return gfi_av_insert(fid, &addr, 1, number, flags, context);
+    return gfi_av_insert(fid, gfi_av_of(fid)->domain->has_text_addrs ? (const void *)&node : &addr,
+                         1, number, flags, context);
 }
 
 static int gfi_av_insertsym(struct fid_av *fid, const char *node, size_t nodecnt,
@@ -222,11 +246,9 @@ static int gfi_av_lookup(struct fid_av *fid, fi_addr_t number, void *addr, size_
     gfi_lock(av->domain);
     entry = gfi_av_entry(av, number);
     if (entry != NULL) {
-        full = entry->peer->addr;
-        full.ep = (uint16_t)(entry->source >> GFI_SRC_SHIFT);
-        memcpy(addr, &full, gfi_min(*addrlen, sizeof(full)));
+        gfi_source_addr(av->domain, entry->source, &full);
+        *addrlen = gfi_addr_write(av->domain->has_text_addrs, &full, addr, *addrlen);
         ret = 0;
-        *addrlen = sizeof(full);
     }
     gfi_unlock(av->domain);
     return ret;
@@ -235,10 +257,14 @@ static int gfi_av_lookup(struct fid_av *fid, fi_addr_t number, void *addr, size_
 static const char *gfi_av_straddr(struct fid_av *fid, const void *addr, char *buf, size_t *len)
 {
     struct gfi_addr copy;
+    size_t size = *len;
 
-    (void)fid;
-    memcpy(&copy, addr, sizeof(copy));
-    *len = gfi_addr_print(&copy, buf, *len);
+    if (!gfi_av_of(fid)->domain->has_text_addrs) {
+        memcpy(&copy, addr, sizeof(copy));
+        *len = gfi_addr_print(&copy, buf, size);
+    } else {
+        *len = (size_t)snprintf(buf, size, "%s", (const char *)addr) + 1;
+    }
     return buf;
 }
 

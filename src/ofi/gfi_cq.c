@@ -103,21 +103,40 @@ static ssize_t gfi_cq_read(struct fid_cq *fid, void *buf, size_t count)
     return ret;
 }
 
-/* The size of struct fi_cq_err_entry depends on the version that the program requests. Before 1.5
- * the struct ended before err_data_size. Later versions may add fields at the end. */
-static void gfi_cq_copy_error(const struct gfi_cq *cq, struct fi_cq_err_entry *to,
-                              const struct fi_cq_err_entry *from)
+/* The err_data of an error: a copy in the program's buffer, or the provider's own bytes, which stay valid
+ * until the next error is read. Before version 1.5 the program had no buffer. */
+static void gfi_cq_copy_err_data(struct gfi_cq *cq, struct fi_cq_err_entry *to,
+                                 struct fi_cq_err_entry *from, void *buffer, size_t size)
 {
-    void *err_data = to->err_data;
-    size_t err_data_size = to->err_data_size;
-
-    if (cq->domain->fabric->fid.api_version < FI_VERSION(1, 5)) {
-        memcpy(to, from, offsetof(struct fi_cq_err_entry, err_data_size));
+    if (size > 0) {
+        size = gfi_min(size, from->err_data_size);
+        if (size > 0) {
+            memcpy(buffer, from->err_data, size);
+        }
+        to->err_data = buffer;
+        to->err_data_size = size;
         return;
     }
+    free(cq->err_data);
+    cq->err_data = from->err_data;
+    from->err_data = NULL;
+    to->err_data = cq->err_data;
+}
+
+/* The size of struct fi_cq_err_entry depends on the version that the program requests. Before 1.5
+ * the struct ended before err_data_size. Later versions may add fields at the end. */
+static void gfi_cq_copy_error(struct gfi_cq *cq, struct fi_cq_err_entry *to,
+                              struct fi_cq_err_entry *from)
+{
+    bool is_old = FI_VERSION_LT(cq->domain->fabric->fid.api_version, FI_VERSION(1, 5));
+    size_t size = is_old ? 0 : to->err_data_size;
+    void *buffer = to->err_data;
+
     memcpy(to, from, offsetof(struct fi_cq_err_entry, err_data));
-    to->err_data = err_data;
-    to->err_data_size = err_data_size > 0 ? 0 : from->err_data_size;
+    if (!is_old) {
+        to->err_data_size = from->err_data_size;
+    }
+    gfi_cq_copy_err_data(cq, to, from, buffer, size);
 }
 
 static ssize_t gfi_cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *entry, uint64_t flags)
@@ -135,7 +154,7 @@ static ssize_t gfi_cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *entry,
         cqe = &cq->ring[cq->head & cq->mask];
         if (cqe->error != NULL) {
             gfi_cq_copy_error(cq, entry, cqe->error);
-            free(cqe->error);
+            gfi_cq_free_error(cqe->error);
             cq->head++;
             ret = 1;
         }
@@ -241,9 +260,10 @@ static int gfi_cq_close(struct fid *fid)
     cq->domain->refs--;
     gfi_unlock(cq->domain);
     for (; !gfi_cq_is_empty(cq); cq->head++) {
-        free(cq->ring[cq->head & cq->mask].error);
+        gfi_cq_free_error(cq->ring[cq->head & cq->mask].error);
     }
     gfi_wait_close(cq->wait_fd, cq->signal_fd);
+    free(cq->err_data);
     free(cq->ring);
     free(cq);
     return 0;

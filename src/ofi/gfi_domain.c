@@ -155,6 +155,7 @@ static struct gfi_domain *gfi_domain_new(struct gfi_fabric *fabric, const struct
     domain->fid.mr = &gfi_mr_ops;
     domain->threads = gfi_domain_needs_lock(info->domain_attr, fabric->fid.api_version);
     domain->mr_mode = info->domain_attr->mr_mode;
+    domain->has_text_addrs = info->addr_format == FI_ADDR_STR;
     domain->next_key = 1;
     domain->rouse_fd = -1;
     pthread_mutex_init(&domain->lock, NULL);

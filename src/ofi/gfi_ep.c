@@ -12,9 +12,8 @@ static int gfi_ep_getname(fid_t fid, void *addr, size_t *addrlen)
     size_t room = *addrlen;
 
     full.ep = (uint16_t)ep->index;
-    *addrlen = sizeof(full);
-    memcpy(addr, &full, gfi_min(room, sizeof(full)));
-    return room < sizeof(full) ? -FI_ETOOSMALL : 0;
+    *addrlen = gfi_addr_write(ep->domain->has_text_addrs, &full, addr, room);
+    return room < *addrlen ? -FI_ETOOSMALL : 0;
 }
 
 static int gfi_no_setname(fid_t fid, void *addr, size_t addrlen)

@@ -4,7 +4,6 @@
  */
 #include "core/gfi.h"
 
-#include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,11 +13,12 @@
 #define GFI_RMA_CAPS       (FI_RMA | FI_ATOMIC | FI_RMA_EVENT | GFI_RMA_DIRECTIONS)
 #define GFI_MSG_CAPS       (FI_MSG | FI_TAGGED | FI_SEND | FI_RECV | FI_MULTI_RECV | FI_DIRECTED_RECV)
 #define GFI_DOMAIN_CAPS    (FI_LOCAL_COMM | FI_REMOTE_COMM)
-#define GFI_CAPS           (GFI_MSG_CAPS | GFI_RMA_CAPS | FI_SOURCE | FI_AV_USER_ID | GFI_DOMAIN_CAPS)
+#define GFI_SOURCE_CAPS    (FI_SOURCE | FI_SOURCE_ERR | FI_AV_USER_ID)
+#define GFI_CAPS           (GFI_MSG_CAPS | GFI_RMA_CAPS | GFI_SOURCE_CAPS | GFI_DOMAIN_CAPS)
 #define GFI_TX_CAPS        (FI_MSG | FI_TAGGED | FI_SEND | FI_RMA | FI_ATOMIC | FI_READ | FI_WRITE)
 #define GFI_RX_CAPS                                                                                \
     (FI_MSG | FI_TAGGED | FI_RECV | FI_RMA | FI_ATOMIC | FI_REMOTE_READ | FI_REMOTE_WRITE |        \
-     FI_MULTI_RECV | FI_DIRECTED_RECV | FI_SOURCE | FI_AV_USER_ID | FI_RMA_EVENT)
+     FI_MULTI_RECV | FI_DIRECTED_RECV | GFI_SOURCE_CAPS | FI_RMA_EVENT)
 #define GFI_DIRECTIONS (FI_SEND | FI_RECV | GFI_RMA_DIRECTIONS)
 #define GFI_TX_OP_FLAGS                                                                            \
     (FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE)
@@ -40,66 +40,17 @@ static __attribute__((format(printf, 1, 2))) int gfi_refuse(const char *format, 
     return -FI_ENODATA;
 }
 
-/* ---- addresses as strings ---- */
-
-#define GFI_ADDR_PREFIX "fi_glex://"
-
-size_t gfi_addr_print(const struct gfi_addr *addr, char *text, size_t size)
-{
-    const uint8_t *bytes = (const uint8_t *)addr;
-    char full[sizeof(GFI_ADDR_PREFIX) + 2 * sizeof(*addr)];
-    size_t i, at = sizeof(GFI_ADDR_PREFIX) - 1;
-
-    memcpy(full, GFI_ADDR_PREFIX, at);
-    for (i = 0; i < sizeof(*addr); i++) {
-        at += (size_t)snprintf(full + at, 3, "%02x", bytes[i]);
-    }
-    if (size > 0) {
-        snprintf(text, size, "%s", full);
-    }
-    return at + 1;
-}
-
-static int gfi_hex_digit(char c)
-{
-    return isdigit((unsigned char)c) ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-int gfi_addr_parse(const char *text, struct gfi_addr *addr)
-{
-    uint8_t *bytes = (uint8_t *)addr;
-    int high, low;
-    size_t i;
-
-    if (strncmp(text, GFI_ADDR_PREFIX, sizeof(GFI_ADDR_PREFIX) - 1) != 0) {
-        return -FI_EINVAL;
-    }
-    text += sizeof(GFI_ADDR_PREFIX) - 1;
-    if (strlen(text) != 2 * sizeof(*addr)) {
-        return -FI_EINVAL;
-    }
-    for (i = 0; i < sizeof(*addr); i++) {
-        high = gfi_hex_digit(text[2 * i]);
-        low = gfi_hex_digit(text[2 * i + 1]);
-        if (high < 0 || low < 0) {
-            return -FI_EINVAL;
-        }
-        bytes[i] = (uint8_t)(high << 4 | low);
-    }
-    return 0;
-}
-
 /* ---- the hints ---- */
 
 enum gfi_hint_kind {
     GFI_HINT_MOST,  /* a number: at most ours */
     GFI_HINT_BITS,  /* flags: a part of ours */
-    GFI_HINT_VALUE, /* unset, or ours */
+    GFI_HINT_VALUE, /* unset, ours, or `also` */
     GFI_HINT_NAME,  /* unset, or our string */
 };
 
 /* A field of the hints. "Ours" is the same field of the provider's fi_info. `also` has flags that are
- * allowed besides ours, or a number if it is larger than ours. */
+ * allowed besides ours, a number if it is larger than ours, or another value. */
 struct gfi_hint {
     const char *field;
     size_t part; /* place of the pointer to the structure in fi_info; 0: the field is in fi_info */
@@ -117,13 +68,13 @@ struct gfi_hint {
      GFI_HINT_##kind,                                                                              \
      also,                                                                                         \
      text}
-#define GFI_HINT_TOP(field, kind, text)                                                            \
+#define GFI_HINT_TOP(field, kind, also, text)                                                      \
     {#field,                                                                                       \
      0,                                                                                            \
      offsetof(struct fi_info, field),                                                              \
      sizeof(((struct fi_info *)NULL)->field),                                                      \
      GFI_HINT_##kind,                                                                              \
-     0,                                                                                            \
+     also,                                                                                         \
      text}
 #define GFI_HINT_FABRIC(field, kind, text)                                                         \
     GFI_HINT(fabric_attr, fi_fabric_attr, field, kind, 0, text)
@@ -135,8 +86,9 @@ struct gfi_hint {
 
 /* docs/ofi.md has the same table for readers. mr_mode has its own function. */
 static const struct gfi_hint gfi_hints[] = {
-    GFI_HINT_TOP(caps, BITS, "capabilities"),
-    GFI_HINT_TOP(addr_format, VALUE, "addresses have a format of the provider"),
+    GFI_HINT_TOP(caps, BITS, 0, "capabilities"),
+    GFI_HINT_TOP(addr_format, VALUE, FI_ADDR_STR,
+                 "addresses are bytes of the provider, or strings"),
     GFI_HINT_FABRIC(name, NAME, "name of the fabric"),
     GFI_HINT_FABRIC(prov_version, MOST, "version of the provider"),
     GFI_HINT_DOMAIN(name, NAME, 0, "name of the domain"),
@@ -149,7 +101,7 @@ static const struct gfi_hint gfi_hints[] = {
     GFI_HINT_DOMAIN(ep_cnt, MOST, 0, "endpoints of a domain"),
     GFI_HINT_DOMAIN(max_ep_stx_ctx, MOST, 0, "no shared contexts"),
     GFI_HINT_DOMAIN(max_ep_srx_ctx, MOST, 0, "no shared contexts"),
-    GFI_HINT_DOMAIN(max_err_data, MOST, 0, "no error data"),
+    GFI_HINT_DOMAIN(max_err_data, MOST, 0, "bytes of error data: an address"),
     GFI_HINT_DOMAIN(auth_key_size, MOST, 0, "no authorization keys"),
     GFI_HINT_EP(type, VALUE, "endpoints are FI_EP_RDM"),
     GFI_HINT_EP(protocol, VALUE, "protocol of the provider"),
@@ -240,7 +192,7 @@ static int gfi_check_hint(const struct gfi_hint *hint, const void *theirs, const
         }
         break;
     case GFI_HINT_VALUE:
-        if (value != 0 && value != our_value) {
+        if (value != 0 && value != our_value && value != hint->also) {
             return gfi_refuse("hint %s=%llu is refused, ours is %llu: %s\n", hint->field,
                               (unsigned long long)value, (unsigned long long)our_value, hint->text);
         }
@@ -314,7 +266,26 @@ static void gfi_fill_domain(struct fi_info *info)
     attr->max_ep_tx_ctx = 1;
     attr->max_ep_rx_ctx = 1;
     attr->mr_iov_limit = 1;
+    attr->max_err_data = GFI_ADDR_TEXT;
     attr->caps = GFI_DOMAIN_CAPS;
+}
+
+/* Replaces an address of `info` by a copy in the format of `info` */
+static int gfi_set_addr(const struct fi_info *info, const struct gfi_addr *addr, void **to_p,
+                        size_t *len_p)
+{
+    bool is_text = info->addr_format == FI_ADDR_STR;
+    size_t len = gfi_addr_write(is_text, addr, NULL, 0);
+    void *to = malloc(len);
+
+    if (to == NULL) {
+        return -FI_ENOMEM;
+    }
+    gfi_addr_write(is_text, addr, to, len);
+    free(*to_p);
+    *to_p = to;
+    *len_p = len;
+    return 0;
 }
 
 /* An endpoint gets its address when it is opened. Until then the address belongs to no endpoint. */
@@ -322,13 +293,7 @@ static int gfi_fill_src_addr(struct fi_info *info)
 {
     struct gfi_addr addr = {.version = GFI_WIRE_VERSION};
 
-    info->src_addr = malloc(sizeof(addr));
-    if (info->src_addr == NULL) {
-        return -FI_ENOMEM;
-    }
-    memcpy(info->src_addr, &addr, sizeof(addr));
-    info->src_addrlen = sizeof(addr);
-    return 0;
+    return gfi_set_addr(info, &addr, &info->src_addr, &info->src_addrlen);
 }
 
 static struct fi_info *gfi_info_new(bool can_rma)
@@ -372,11 +337,14 @@ static uint64_t gfi_wanted_caps(uint64_t hints, uint64_t ours)
     if ((hints & (FI_MSG | FI_TAGGED)) && !(hints & (FI_SEND | FI_RECV))) {
         caps |= FI_SEND | FI_RECV;
     }
+    if (hints & FI_SOURCE_ERR) {
+        caps |= FI_SOURCE;
+    }
     if ((hints & (FI_RMA | FI_ATOMIC)) && !(hints & GFI_RMA_DIRECTIONS)) {
         caps |= GFI_RMA_DIRECTIONS;
     }
     if ((hints & ~(uint64_t)(GFI_DIRECTIONS | GFI_DOMAIN_CAPS)) == 0) {
-        caps = ours; /* nothing, or directions only */
+        caps = ours & ~FI_SOURCE_ERR; /* nothing, or directions only */
     }
     return caps & ours;
 }
@@ -433,23 +401,48 @@ static int gfi_resolve(const char *node, uint64_t flags, const struct fi_info *h
 {
     struct gfi_addr addr;
 
-    if (node != NULL && !(flags & FI_SOURCE)) {
+    if (node != NULL && (flags & FI_SOURCE)) {
+        node = NULL;
+    } else if (node == NULL && hints != NULL && hints->addr_format == FI_ADDR_STR) {
+        node = hints->dest_addr;
+    }
+    if (node != NULL) {
         if (gfi_addr_parse(node, &addr) != 0) {
             return gfi_refuse("%s is not an address of this provider, %s...\n", node,
                               GFI_ADDR_PREFIX);
         }
-    } else if (hints != NULL && hints->dest_addr != NULL && hints->dest_addrlen == sizeof(addr)) {
+    } else if (hints != NULL && hints->dest_addr != NULL && hints->dest_addrlen == sizeof(addr) &&
+               hints->addr_format != FI_ADDR_STR) {
         memcpy(&addr, hints->dest_addr, sizeof(addr));
     } else {
         return 0;
     }
-    info->dest_addr = malloc(sizeof(addr));
-    if (info->dest_addr == NULL) {
-        return -FI_ENOMEM;
+    return gfi_set_addr(info, &addr, &info->dest_addr, &info->dest_addrlen);
+}
+
+/* Applies the hints and the addresses. @return 0, or a negative FI_ error with a line in the log */
+static int gfi_adapt(uint32_t version, const char *node, uint64_t flags,
+                     const struct fi_info *hints, struct fi_info *info)
+{
+    int ret;
+
+    if (hints == NULL || (flags & FI_PROV_ATTR_ONLY)) {
+        info->caps &= ~FI_SOURCE_ERR; /* programs must be ready for such errors */
+        info->rx_attr->caps &= ~FI_SOURCE_ERR;
+    } else {
+        ret = gfi_check_hints(version, hints, info);
+        if (ret != 0) {
+            return ret;
+        }
+        gfi_apply_hints(version, hints, info);
     }
-    memcpy(info->dest_addr, &addr, sizeof(addr));
-    info->dest_addrlen = sizeof(addr);
-    return 0;
+    if (hints != NULL && hints->addr_format == FI_ADDR_STR) {
+        info->addr_format = FI_ADDR_STR;
+        if (gfi_fill_src_addr(info) != 0) {
+            return -FI_ENOMEM;
+        }
+    }
+    return gfi_resolve(node, flags, hints, info);
 }
 
 int gfi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags,
@@ -471,13 +464,7 @@ int gfi_getinfo(uint32_t version, const char *node, const char *service, uint64_
         info->domain_attr->mr_mode = GFI_MR_BASIC;
     }
     info->fabric_attr->api_version = version;
-    ret = hints != NULL && !(flags & FI_PROV_ATTR_ONLY) ? gfi_check_hints(version, hints, info) : 0;
-    if (ret == 0 && hints != NULL && !(flags & FI_PROV_ATTR_ONLY)) {
-        gfi_apply_hints(version, hints, info);
-    }
-    if (ret == 0) {
-        ret = gfi_resolve(node, flags, hints, info);
-    }
+    ret = gfi_adapt(version, node, flags, hints, info);
     if (ret != 0) {
         fi_freeinfo(info);
         return ret;

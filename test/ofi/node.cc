@@ -17,6 +17,7 @@ Node::Node(const Wish &wish)
     fi_cntr_attr cntr_attr{};
 
     hints->caps = wish.caps;
+    hints->addr_format = wish.addr_format;
     hints->ep_attr->type = FI_EP_RDM;
     hints->domain_attr->mr_mode = wish.mr_mode;
     hints->domain_attr->threading = wish.threading;
@@ -97,6 +98,10 @@ void Node::poll()
         ASSERT_EQ(1, fi_cq_readerr(cq, &error, 0));
         done.push_back({error.op_context, error.flags, error.len, error.data, error.tag, error.buf,
                         FI_ADDR_UNSPEC, error.err, error.olen});
+        if (error.err_data_size > 0) {
+            const char *data = static_cast<const char *>(error.err_data);
+            done.back().err_data.assign(data, data + error.err_data_size);
+        }
     } else {
         ASSERT_EQ(-FI_EAGAIN, ret);
     }

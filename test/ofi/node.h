@@ -33,6 +33,7 @@ struct Wish {
     fi_progress data_progress = FI_PROGRESS_UNSPEC;
     fi_wait_obj wait_obj = FI_WAIT_NONE;
     fi_av_type av_type = FI_AV_UNSPEC;
+    uint32_t addr_format = FI_FORMAT_UNSPEC;
     size_t cq_size = 0;
     uint64_t cq_flags = 0;     /* FI_SELECTIVE_COMPLETION */
     bool count_remote = false; /* counters of remote reads and writes are bound */
@@ -46,6 +47,7 @@ struct Done {
     fi_addr_t source;
     int err;
     size_t olen;
+    std::vector<char> err_data = {};
 };
 
 class Node

@@ -1,6 +1,9 @@
 /* Address vectors of both types: numbers, duplicates, what happens to them when they are removed. */
 #include "node.h"
 
+#include <algorithm>
+#include <string>
+
 namespace
 {
 
@@ -326,5 +329,199 @@ TEST(AvEntries, InsertionIsReportedByEvents)
     EXPECT_EQ(0, fi_close(&av->fid));
     EXPECT_EQ(0, fi_close(&eq->fid));
 }
+
+/* FI_ADDR_STR: all calls give and take addresses as strings */
+TEST(AvText, AddressesAreStrings)
+{
+    Wish wish;
+    wish.addr_format = FI_ADDR_STR;
+    Node a(wish), b(wish);
+    std::vector<char> name = b.name(), out(256), both = a.name();
+    std::string text(name.data());
+    const char *pointers[] = {both.data(), "fi_glex://00", name.data()};
+    fi_addr_t addrs[3] = {9, 9, 9}, one = 9;
+    char buf[8] = "";
+    size_t length = 20;
+
+    EXPECT_EQ(text.size() + 1, name.size());
+    EXPECT_EQ(0u, text.find("fi_glex://"));
+    EXPECT_EQ((uint32_t)FI_ADDR_STR, a.info->addr_format);
+    EXPECT_EQ(0, strncmp("fi_glex://", static_cast<char *>(a.info->src_addr), 10));
+    EXPECT_EQ(strlen(static_cast<char *>(a.info->src_addr)) + 1, a.info->src_addrlen);
+    EXPECT_EQ(-FI_ETOOSMALL, fi_getname(&b.ep->fid, out.data(), &length));
+    EXPECT_EQ(name.size(), length);
+    /* an array of pointers, as fi_av(3) says */
+    EXPECT_EQ(2, fi_av_insert(a.av, pointers, 3, addrs, 0, nullptr));
+    EXPECT_EQ(0u, addrs[0]);
+    EXPECT_EQ(FI_ADDR_NOTAVAIL, addrs[1]);
+    EXPECT_EQ(1u, addrs[2]);
+    /* strings one behind the other */
+    both.insert(both.end(), name.begin(), name.end());
+    EXPECT_EQ(2, fi_av_insert(a.av, both.data(), 2, addrs, 0, nullptr));
+    EXPECT_EQ(1, fi_av_insertsvc(a.av, name.data(), nullptr, &one, 0, nullptr));
+    for (fi_addr_t addr : {addrs[1], one}) {
+        length = out.size();
+        ASSERT_EQ(0, fi_av_lookup(a.av, addr, out.data(), &length));
+        EXPECT_EQ(name.size(), length);
+        EXPECT_EQ(text, out.data());
+    }
+    length = out.size();
+    EXPECT_EQ(text, fi_av_straddr(a.av, name.data(), out.data(), &length));
+    EXPECT_EQ(name.size(), length);
+    ASSERT_EQ(0, fi_trecv(b.ep, buf, 8, nullptr, FI_ADDR_UNSPEC, 1, 0, nullptr));
+    ASSERT_EQ(0, retry({&a, &b}, [&] { return fi_tinject(a.ep, "message", 8, one, 1); }));
+    EXPECT_EQ(0, next_done(b, {&a, &b}).err);
+    EXPECT_STREQ("message", buf);
+}
+
+TEST(AvText, HintsHaveStringsToo)
+{
+    Node node;
+    std::vector<char> name = node.name();
+    char text[512];
+    size_t length = sizeof(text);
+    fi_info *hints = fi_allocinfo(), *info = nullptr;
+
+    fi_av_straddr(node.av, name.data(), text, &length);
+    hints->fabric_attr->prov_name = strdup("glex");
+    hints->addr_format = FI_ADDR_STR;
+    hints->dest_addr = strdup(text);
+    hints->dest_addrlen = length;
+    ASSERT_EQ(0, fi_getinfo(FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION), nullptr, nullptr, 0,
+                            hints, &info));
+    EXPECT_STREQ(text, static_cast<char *>(info->dest_addr));
+    EXPECT_EQ(length, info->dest_addrlen);
+    fi_freeinfo(info);
+    info = nullptr;
+    static_cast<char *>(hints->dest_addr)[length - 2] = 'x';
+    EXPECT_NE(0, fi_getinfo(FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION), nullptr, nullptr, 0,
+                            hints, &info));
+    fi_freeinfo(hints);
+}
+
+/* FI_SOURCE_ERR: a completion of a source that is not in the address vector is an error with the
+ * source's address, which can be inserted. Completions of known sources are as usual. */
+class SourceErr : public Pair, public testing::WithParamInterface<uint32_t>
+{
+};
+
+TEST_P(SourceErr, UnknownSourcesAreNamed)
+{
+    Wish wish;
+    wish.caps = FI_TAGGED | FI_MSG | FI_RMA | FI_SOURCE | FI_SOURCE_ERR;
+    wish.addr_format = GetParam();
+    a.reset(new Node(wish));
+    b.reset(new Node(wish));
+    b_of_a = a->know(*b);
+    std::vector<char> name = a->name(), memory(100), data = pattern(300000, 1), got(data.size());
+    fid_mr *mr = nullptr;
+    fi_msg_tagged peek{};
+
+    EXPECT_TRUE(b->info->caps & FI_SOURCE_ERR);
+    EXPECT_LE(name.size(), b->info->domain_attr->max_err_data);
+    ASSERT_EQ(0, fi_mr_reg(b->domain, memory.data(), 100, FI_REMOTE_WRITE, 0, 0, 0, &mr, nullptr));
+    auto messages = [&](bool is_known) {
+        auto check = [&](Done done, uint64_t length, uint64_t tag) {
+            EXPECT_EQ(is_known ? 0 : FI_EADDRNOTAVAIL, done.err);
+            EXPECT_EQ(length, done.len);
+            EXPECT_EQ(tag, done.tag);
+            if (is_known) {
+                EXPECT_EQ(a_of_b, done.source);
+            } else {
+                EXPECT_EQ(name, done.err_data);
+            }
+        };
+        for (size_t length : {size_t(8), data.size()}) {
+            for (bool is_expected : {true, false}) {
+                std::fill(got.begin(), got.end(), 0);
+                auto post = [&] {
+                    ASSERT_EQ(0, fi_trecv(b->ep, got.data(), length, nullptr, FI_ADDR_UNSPEC, 5, 0,
+                                          &got));
+                };
+                if (is_expected) {
+                    post();
+                }
+                ASSERT_EQ(0, go([&] {
+                              return fi_tsend(a->ep, data.data(), length, nullptr, b_of_a, 5,
+                                              nullptr);
+                          }));
+                if (!is_expected) {
+                    settle();
+                    peek.tag = 5;
+                    peek.addr = FI_ADDR_UNSPEC;
+                    ASSERT_EQ(0, fi_trecvmsg(b->ep, &peek, FI_PEEK));
+                    check(next(*b), length, 5);
+                    post();
+                }
+                Done done = next(*b);
+                check(done, length, 5);
+                EXPECT_EQ(&got, done.context);
+                EXPECT_EQ(0, memcmp(data.data(), got.data(), length));
+                EXPECT_EQ(0, next(*a).err);
+            }
+        }
+        ASSERT_EQ(0, fi_recv(b->ep, got.data(), 8, nullptr, FI_ADDR_UNSPEC, nullptr));
+        ASSERT_EQ(0, go([&] { return fi_inject(a->ep, "message", 8, b_of_a); }));
+        check(next(*b), 8, 0);
+        ASSERT_EQ(0, go([&] {
+                      return fi_writedata(a->ep, data.data(), 100, nullptr, 77, b_of_a,
+                                          reinterpret_cast<uint64_t>(memory.data()), fi_mr_key(mr),
+                                          nullptr);
+                  }));
+        Done done = next(*b);
+        check(done, 100, 0);
+        EXPECT_EQ(77u, done.data);
+        EXPECT_EQ((uint64_t)(FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA), done.flags);
+        EXPECT_EQ(0, next(*a).err);
+    };
+    messages(false);
+    a_of_b = b->know(name); /* the error data are an address */
+    messages(true);
+    EXPECT_EQ(0, fi_close(&mr->fid));
+}
+
+/* The program's buffer for error data gets as much as fits */
+TEST_P(SourceErr, IntoTheProgramsBuffer)
+{
+    Wish wish;
+    wish.caps = FI_TAGGED | FI_SOURCE | FI_SOURCE_ERR;
+    wish.addr_format = GetParam();
+    a.reset(new Node(wish));
+    b.reset(new Node(wish));
+    b_of_a = a->know(*b);
+    std::vector<char> name = a->name(), bytes(300);
+    char buf[8];
+
+    for (size_t size : {size_t(10), bytes.size()}) {
+        fi_cq_err_entry error{};
+        fi_cq_tagged_entry entry;
+
+        std::fill(bytes.begin(), bytes.end(), 'z');
+        ASSERT_EQ(0, fi_trecv(b->ep, buf, 8, nullptr, FI_ADDR_UNSPEC, 1, 0, nullptr));
+        ASSERT_EQ(0, go([&] { return fi_tinject(a->ep, "message", 8, b_of_a, 1); }));
+        ASSERT_TRUE(
+            wait_for({a.get()}, [&] { return fi_cq_read(b->cq, &entry, 1) == -FI_EAVAIL; }));
+        error.err_data = bytes.data();
+        error.err_data_size = size;
+        ASSERT_EQ(1, fi_cq_readerr(b->cq, &error, 0));
+        EXPECT_EQ(FI_EADDRNOTAVAIL, error.err);
+        EXPECT_EQ(bytes.data(), error.err_data);
+        EXPECT_EQ(std::min(size, name.size()), error.err_data_size);
+        EXPECT_EQ(0, memcmp(bytes.data(), name.data(), error.err_data_size));
+        EXPECT_EQ('z', bytes[error.err_data_size]);
+    }
+    /* the last error stays in the queue, which is closed */
+    ASSERT_EQ(0, fi_trecv(b->ep, buf, 8, nullptr, FI_ADDR_UNSPEC, 1, 0, nullptr));
+    ASSERT_EQ(0, go([&] { return fi_tinject(a->ep, "message", 8, b_of_a, 1); }));
+    for (int i = 0; i < 1000; i++) {
+        fi_cq_tagged_entry entry;
+        fi_cq_read(b->cq, &entry, 0);
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Formats, SourceErr, testing::Values(FI_FORMAT_UNSPEC, FI_ADDR_STR),
+                         [](const testing::TestParamInfo<uint32_t> &format) {
+                             return format.param == FI_ADDR_STR ? "Text" : "Bytes";
+                         });
 
 } // namespace

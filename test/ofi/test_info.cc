@@ -38,6 +38,8 @@ TEST(Info, WhatIsOfferedIsGranted)
     EXPECT_EQ(0, ask([](fi_info *h) { h->domain_attr->mr_mode = MR_BASIC; }));
     EXPECT_EQ(0, ask([](fi_info *h) { h->domain_attr->mr_mode = MR_SCALABLE; }));
     EXPECT_EQ(0, ask([](fi_info *h) { h->mode = FI_CONTEXT | FI_CONTEXT2; }));
+    EXPECT_EQ(0, ask([](fi_info *h) { h->addr_format = FI_ADDR_STR; }));
+    EXPECT_EQ(0, ask([](fi_info *h) { h->caps = FI_MSG | FI_SOURCE | FI_SOURCE_ERR; }));
 }
 
 /* Hints as programs give them, in short */
@@ -120,6 +122,8 @@ const Refused refused[] = {
     {"ordered RMA of receivers", "rx_attr->msg_order",
      [](fi_info *h) { h->rx_attr->msg_order = FI_ORDER_WAW; }},
     {"long injects", "tx_attr->inject_size", [](fi_info *h) { h->tx_attr->inject_size = 1 << 20; }},
+    {"long error data", "domain_attr->max_err_data",
+     [](fi_info *h) { h->domain_attr->max_err_data = 256; }},
     {"many pieces", "tx_attr->iov_limit", [](fi_info *h) { h->tx_attr->iov_limit = 5; }},
     {"many remote pieces", "tx_attr->rma_iov_limit",
      [](fi_info *h) { h->tx_attr->rma_iov_limit = 2; }},
@@ -208,6 +212,10 @@ TEST(Info, OnlyWhatIsAskedForIsSwitchedOn)
     EXPECT_TRUE(info->caps & FI_RECV);
     EXPECT_FALSE(info->caps & (FI_MSG | FI_RMA | FI_SOURCE | FI_DIRECTED_RECV));
     EXPECT_EQ(0, info->domain_attr->mr_mode);
+    fi_freeinfo(info);
+    ASSERT_EQ(0, ask([](fi_info *) {}, &info)); /* errors need a program that expects them */
+    EXPECT_EQ((uint64_t)FI_SOURCE, info->caps & (FI_SOURCE | FI_SOURCE_ERR));
+    EXPECT_EQ((uint32_t)FI_FORMAT_UNSPEC, info->addr_format);
     fi_freeinfo(info);
     ASSERT_EQ(
         0, ask([](fi_info *h) { h->domain_attr->mr_mode = FI_MR_VIRT_ADDR | FI_MR_LOCAL; }, &info));

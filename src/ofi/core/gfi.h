@@ -131,6 +131,7 @@ struct gfi_domain {
     uint32_t num_ops;
     struct gfi_list free_ops;
     struct gfi_addr addr; /* of the domain: ep is 0 */
+    bool has_text_addrs;  /* FI_ADDR_STR: programs give and get addresses as strings */
 
     size_t eager_size;  /* longest message that is sent at once */
     size_t short_size;  /* longest payload of am_short */
@@ -188,6 +189,7 @@ struct gfi_cq {
     int wait_fd, signal_fd; /* of sleepers; -1 without a wait object */
     bool sleeping;          /* a thread may sleep: completions signal */
     bool signaled;
+    void *err_data; /* of the last error: the program may read it until the next one */
     unsigned refs;
 };
 
@@ -404,12 +406,22 @@ int gfi_no_ops_open(struct fid *fid, const char *name, uint64_t flags, void **op
 int gfi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags,
                 const struct fi_info *hints, struct fi_info **info);
 
+/* ---- addresses (gfi_addr.c) ---- */
+
+#define GFI_ADDR_PREFIX "fi_glex://"
+/* Bytes of an address as a string, with its end */
+#define GFI_ADDR_TEXT (sizeof(GFI_ADDR_PREFIX) + 2 * sizeof(struct gfi_addr))
+
 /** The address in a string "fi_glex://...", as gfi_addr_print() writes it. @return 0 or
  *  -FI_EINVAL */
 int gfi_addr_parse(const char *text, struct gfi_addr *addr);
 
 /** Write an address as a string, with its end, into `size` bytes. @return the size that it needs */
 size_t gfi_addr_print(const struct gfi_addr *addr, char *text, size_t size);
+
+/** Write an address as a string or as bytes into `size` bytes, cut if it is longer. @return the size
+ *  that it needs */
+size_t gfi_addr_write(bool is_text, const struct gfi_addr *addr, void *to, size_t size);
 
 /* ---- maps (gfi_map.c) ---- */
 
@@ -469,8 +481,11 @@ static inline struct gfi_cqe *gfi_cq_add(struct gfi_cq *cq)
     return &cq->ring[cq->tail++ & cq->mask];
 }
 
-/** Locked: an error completion. `entry` is copied. */
+/** Locked: an error completion. `entry` and its err_data are copied. */
 void gfi_cq_add_error(struct gfi_cq *cq, const struct fi_cq_err_entry *entry);
+
+/** Free an error of a completion with its err_data. `error` may be NULL. */
+void gfi_cq_free_error(struct fi_cq_err_entry *error);
 
 /** Locked: count an operation, or an error, and wake waiting threads. `cntr` may be NULL. */
 void gfi_cntr_count(struct gfi_cntr *cntr, bool is_error);

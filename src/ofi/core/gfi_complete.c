@@ -27,19 +27,46 @@ int gfi_cq_grow(struct gfi_cq *cq)
     return 0;
 }
 
-void gfi_cq_add_error(struct gfi_cq *cq, const struct fi_cq_err_entry *entry)
+void gfi_cq_free_error(struct fi_cq_err_entry *error)
+{
+    if (error != NULL) {
+        free(error->err_data);
+        free(error);
+    }
+}
+
+static struct fi_cq_err_entry *gfi_cq_copy_of(const struct fi_cq_err_entry *entry)
 {
     struct fi_cq_err_entry *copy = malloc(sizeof(*copy));
+
+    if (copy == NULL) {
+        return NULL;
+    }
+    *copy = *entry;
+    copy->err_data = NULL;
+    if (entry->err_data_size > 0) {
+        copy->err_data = malloc(entry->err_data_size);
+        if (copy->err_data == NULL) {
+            free(copy);
+            return NULL;
+        }
+        memcpy(copy->err_data, entry->err_data, entry->err_data_size);
+    }
+    return copy;
+}
+
+void gfi_cq_add_error(struct gfi_cq *cq, const struct fi_cq_err_entry *entry)
+{
+    struct fi_cq_err_entry *copy = gfi_cq_copy_of(entry);
     struct gfi_cqe *cqe;
 
     if (copy == NULL) {
         GFI_WARN(FI_LOG_CQ, "no memory: an error completion is lost\n");
         return;
     }
-    *copy = *entry;
     cqe = gfi_cq_add(cq);
     if (cqe == NULL) {
-        free(copy);
+        gfi_cq_free_error(copy);
         return;
     }
     memset(cqe, 0, sizeof(*cqe));

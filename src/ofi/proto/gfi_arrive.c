@@ -304,18 +304,13 @@ static ucs_status_t gfi_arrive_key_revoke(void *arg, void *data, size_t length, 
 
 static void gfi_arrive_report_data(struct gfi_ep *ep, const struct gfi_rma_event *event)
 {
-    struct gfi_cqe *cqe;
+    struct gfi_cqe done = {
+        .flags = FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA,
+        .len = event->length,
+        .data = event->data,
+    };
 
-    if (ep->rx_cq != NULL && (cqe = gfi_cq_add(ep->rx_cq)) != NULL) {
-        *cqe = (struct gfi_cqe){
-            .flags = FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA,
-            .len = event->length,
-            .data = event->data,
-            .source = (ep->caps & FI_SOURCE) ?
-                          gfi_av_number(ep->av, event->header & GFI_SOURCE_MASK) :
-                          FI_ADDR_NOTAVAIL,
-        };
-    }
+    gfi_recv_report_cqe(ep, &done, event->header & GFI_SOURCE_MASK);
 }
 
 static ucs_status_t gfi_arrive_rma_event(void *arg, void *data, size_t length, unsigned flags)

@@ -62,6 +62,13 @@ static inline fi_addr_t gfi_recv_number(const struct gfi_ep *ep, uint64_t source
     return (ep->caps & FI_SOURCE) ? gfi_av_number(ep->av, source) : FI_ADDR_NOTAVAIL;
 }
 
+/** Whether FI_SOURCE_ERR wants the completion of a message of this source as an error. */
+static inline bool gfi_source_is_error(const struct gfi_ep *ep, uint64_t source)
+{
+    return gfi_unlikely(ep->caps & FI_SOURCE_ERR) &&
+           gfi_av_number(ep->av, source) == FI_ADDR_NOTAVAIL;
+}
+
 /** `flags`: of the completion. Counted, and reported if the receive wants it or is given back */
 static inline __attribute__((always_inline)) void
 gfi_recv_report(struct gfi_ep *ep, const struct gfi_recv *recv, uint64_t flags, uint64_t source,
@@ -73,6 +80,17 @@ gfi_recv_report(struct gfi_ep *ep, const struct gfi_recv *recv, uint64_t flags, 
         gfi_cntr_count(ep->cntrs[GFI_CNTR_RECV], false);
     }
     if (!(recv->flags & FI_COMPLETION) && !(flags & FI_MULTI_RECV)) {
+        return;
+    }
+    if (gfi_source_is_error(ep, source)) {
+        struct gfi_cqe done = {.context = recv->context,
+                               .flags = flags,
+                               .len = len,
+                               .buf = buf,
+                               .data = data,
+                               .tag = tag};
+
+        gfi_recv_report_stranger(ep, &done, source);
         return;
     }
     if (gfi_unlikely(ep->rx_cq == NULL) || gfi_unlikely((cqe = gfi_cq_add(ep->rx_cq)) == NULL)) {

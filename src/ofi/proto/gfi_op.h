@@ -189,6 +189,14 @@ void gfi_recv_fail_peer(struct gfi_peer *peer);
 /** Locked: a message, and its bytes unless it is announced. */
 void gfi_recv_arrive(struct gfi_ep *ep, bool tagged, const struct gfi_envelope *envelope,
                      const void *bytes);
+
+/** Locked: FI_SOURCE_ERR: report a completion whose source is in no entry of the address vector as an error
+ * with the source's address. */
+void gfi_recv_report_stranger(struct gfi_ep *ep, const struct gfi_cqe *done, uint64_t source);
+
+/** Locked: report a completion of a message or an access of a peer. Sets done->source. */
+void gfi_recv_report_cqe(struct gfi_ep *ep, struct gfi_cqe *done, uint64_t source);
+
 void gfi_recv_on_data(struct gfi_domain *domain, struct gfi_peer *peer, const struct gfi_data *data,
                       size_t len);
 void gfi_recv_progress(struct gfi_op *op);

@@ -141,4 +141,12 @@ static inline struct gfi_peer *gfi_source_peer(const struct gfi_domain *domain, 
     return domain->peers[source & GFI_NO_PEER];
 }
 
+/** The address of a source of messages. */
+static inline void gfi_source_addr(const struct gfi_domain *domain, uint64_t source,
+                                   struct gfi_addr *addr)
+{
+    *addr = gfi_source_peer(domain, source)->addr;
+    addr->ep = (uint16_t)(source >> GFI_SRC_SHIFT);
+}
+
 #endif

@@ -28,6 +28,39 @@ static void gfi_recv_report_error(struct gfi_ep *ep, void *context, bool tagged,
     }
 }
 
+void gfi_recv_report_stranger(struct gfi_ep *ep, const struct gfi_cqe *done, uint64_t source)
+{
+    struct fi_cq_err_entry entry = {.op_context = done->context,
+                                    .flags = done->flags,
+                                    .len = done->len,
+                                    .buf = done->buf,
+                                    .data = done->data,
+                                    .tag = done->tag,
+                                    .err = FI_EADDRNOTAVAIL};
+    uint8_t bytes[GFI_ADDR_TEXT];
+    struct gfi_addr addr;
+
+    if (ep->rx_cq != NULL) {
+        gfi_source_addr(ep->domain, source, &addr);
+        entry.err_data = bytes;
+        entry.err_data_size =
+            gfi_addr_write(ep->domain->has_text_addrs, &addr, bytes, sizeof(bytes));
+        gfi_cq_add_error(ep->rx_cq, &entry);
+    }
+}
+
+void gfi_recv_report_cqe(struct gfi_ep *ep, struct gfi_cqe *done, uint64_t source)
+{
+    struct gfi_cqe *cqe;
+
+    if (gfi_source_is_error(ep, source)) {
+        gfi_recv_report_stranger(ep, done, source);
+    } else if (ep->rx_cq != NULL && (cqe = gfi_cq_add(ep->rx_cq)) != NULL) {
+        done->source = gfi_recv_number(ep, source);
+        *cqe = *done;
+    }
+}
+
 /* A buffer for several messages is given back with the last one that is written to it: the caller
  * frees the receive then. @return FI_MULTI_RECV, or 0 */
 static uint64_t gfi_recv_multi_done(struct gfi_recv *recv)
@@ -426,19 +459,16 @@ static void gfi_recv_discard(struct gfi_ep *ep, struct gfi_unexpected *msg)
 static void gfi_recv_report_peek(struct gfi_ep *ep, bool tagged,
                                  const struct gfi_envelope *envelope, void *context)
 {
-    struct gfi_cqe *cqe = ep->rx_cq != NULL ? gfi_cq_add(ep->rx_cq) : NULL;
+    struct gfi_cqe done = {
+        .context = context,
+        .flags = FI_RECV | (tagged ? FI_TAGGED : FI_MSG) |
+                 (envelope->flags & GFI_HDR_DATA ? FI_REMOTE_CQ_DATA : 0),
+        .len = envelope->len,
+        .data = envelope->data,
+        .tag = envelope->tag,
+    };
 
-    if (cqe != NULL) {
-        *cqe = (struct gfi_cqe){
-            .context = context,
-            .flags = FI_RECV | (tagged ? FI_TAGGED : FI_MSG) |
-                     (envelope->flags & GFI_HDR_DATA ? FI_REMOTE_CQ_DATA : 0),
-            .len = envelope->len,
-            .data = envelope->data,
-            .tag = envelope->tag,
-            .source = gfi_recv_number(ep, envelope->source),
-        };
-    }
+    gfi_recv_report_cqe(ep, &done, envelope->source);
 }
 
 static ssize_t gfi_recv_peek(struct gfi_ep *ep, bool tagged, uint64_t source, uint64_t tag,
