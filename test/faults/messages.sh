@@ -33,6 +33,7 @@ message()
         return 0
     }
     ok "message $1"
+    cut -c 1-500 <<<"# $line"
 }
 
 # A row whose condition cannot be made here
