@@ -5,8 +5,7 @@
 AC_DEFUN([OPENGLEX_UDMON], [
     AC_ARG_WITH([verbs], [AS_HELP_STRING([--without-verbs],
         [leave out the transport ud_mon over InfiniBand and RoCE, which needs libibverbs and
-         librdmacm; with a UCX other than 1.13, ud_mon is made on request only: --with-verbs])],
-        [], [AS_CASE([$openglex_ucx_version], [1.13.*], [with_verbs=yes], [with_verbs=no])])
+         librdmacm])], [], [with_verbs=yes])
     AS_IF([test "x$openglex_ucx_source" = xno], [with_verbs=no])
     AC_ARG_ENABLE([udmon], [AS_HELP_STRING([--disable-udmon],
         [leave out the monitoring library, agent and collector, which need OpenSSL, inih, SQLite,

@@ -18,6 +18,7 @@ class Openglex(AutotoolsPackage):
 
     variant("libfabric", default=True, description="the libfabric provider")
     variant("heap", default=False, description="glexrun --shared-heap")
+    variant("verbs", default=True, description="monitoring's transport ud_mon over InfiniBand")
 
     depends_on("c", type="build")
     depends_on("cxx", type="build")
@@ -28,6 +29,7 @@ class Openglex(AutotoolsPackage):
     depends_on("ucx@" + ",".join("=" + v for v in UCX))
     depends_on("libfabric@1.17:", when="+libfabric")
     depends_on("jemalloc@5.3:", when="+heap")
+    depends_on("rdma-core", when="+verbs")
 
     for v in UCX:
         resource(
@@ -47,13 +49,13 @@ class Openglex(AutotoolsPackage):
             "--with-ucx-source=" + join_path(self.stage.source_path, "ucx-source"),
             "--disable-tests",
             # Their libraries are not all in Spack.
-            "--without-verbs",
             "--disable-udmon",
             "--disable-commatrix",
             "--disable-mcsm",
             "--disable-inm",
             *self.with_or_without("libfabric", activation_value="prefix"),
             "--with-jemalloc=" + (self.spec["jemalloc"].prefix if "+heap" in self.spec else "no"),
+            *self.with_or_without("verbs"),
         ]
 
     def setup_run_environment(self, env):
