@@ -265,7 +265,7 @@ static void gfi_fill_domain(struct fi_info *info)
     attr->ep_cnt = attr->tx_ctx_cnt = attr->rx_ctx_cnt = GFI_MAX_EPS;
     attr->max_ep_tx_ctx = 1;
     attr->max_ep_rx_ctx = 1;
-    attr->mr_iov_limit = 1;
+    attr->mr_iov_limit = GFI_IOV_LIMIT;
     attr->max_err_data = GFI_ADDR_TEXT;
     attr->caps = GFI_DOMAIN_CAPS;
 }

@@ -54,29 +54,38 @@ static int gfi_mr_set_key(struct gfi_mr *mr, uint64_t requested)
     return gfi_map_set(&domain->mrs, key, (uintptr_t)mr);
 }
 
-static int gfi_mr_register(struct gfi_mr *mr)
+/* Pieces have their own addresses, or follow one another from 0 */
+static int gfi_mr_add_pieces(struct gfi_mr *mr, const struct iovec *iov, size_t count)
 {
-    struct gfi_uct *uct = &mr->domain->uct;
-    ucs_status_t status;
+    bool has_addresses = gfi_mr_has_addresses(mr->domain);
+    uint64_t at = 0, lowest = UINT64_MAX, end = 0;
+    size_t i;
+    int ret;
 
-    mr->memh = UCT_MEM_HANDLE_NULL;
-    if (mr->length == 0 || !(uct->md_attr.cap.flags & UCT_MD_FLAG_REG)) {
-        return 0;
-    }
-    status = uct_md_mem_reg(uct->md, mr->addr, mr->length,
-                            UCT_MD_MEM_ACCESS_ALL | UCT_MD_MEM_FLAG_HIDE_ERRORS, &mr->memh);
-    if (status == UCS_OK) {
-        status = uct_md_mkey_pack(uct->md, mr->memh, mr->rkey);
-        if (status != UCS_OK) {
-            uct_md_mem_dereg(uct->md, mr->memh);
+    for (i = 0; i < count; i++) {
+        at = has_addresses ? (uintptr_t)iov[i].iov_base : at;
+        lowest = gfi_min(lowest, at);
+        ret = gfi_mr_add_part(mr, at, iov[i].iov_base, iov[i].iov_len,
+                              FI_REMOTE_READ | FI_REMOTE_WRITE);
+        if (ret != 0) {
+            return ret;
         }
+        at += iov[i].iov_len;
+        end = end > at ? end : at;
     }
-    if (status != UCS_OK) {
-        GFI_WARN(FI_LOG_MR, "%zu bytes at %p cannot be registered: %s\n", mr->length, mr->addr,
-                 ucs_status_string(status));
-        return -gfi_uct_errno(status);
+    mr->base = lowest;
+    mr->length = end - lowest;
+    return 0;
+}
+
+static int gfi_mr_add_memory(struct gfi_mr *mr, const struct iovec *iov, size_t count)
+{
+    mr->is_all = count == 1 && iov->iov_base == NULL && iov->iov_len == SIZE_MAX;
+    if (!mr->is_all) {
+        return gfi_mr_add_pieces(mr, iov, count);
     }
-    mr->rkey_len = uct->md_attr.rkey_packed_size;
+    mr->base = 0;
+    mr->length = UINT64_MAX;
     return 0;
 }
 
@@ -161,9 +170,7 @@ static int gfi_mr_close(struct fid *fid)
     gfi_lock(domain);
     gfi_map_delete(&domain->mrs, mr->fid.key);
     gfi_mr_revoke(mr);
-    if (mr->memh != UCT_MEM_HANDLE_NULL) {
-        uct_md_mem_dereg(domain->uct.md, mr->memh);
-    }
+    gfi_mr_drop_parts(mr);
     if (mr->cntr != NULL) {
         mr->cntr->refs--;
     }
@@ -195,8 +202,8 @@ static int gfi_mr_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64
     struct gfi_mr *mr;
     int ret;
 
-    if (fid->fclass != FI_CLASS_DOMAIN || attr->iov_count != 1 || attr->offset != 0 ||
-        attr->iface != FI_HMEM_SYSTEM || (flags & ~GFI_MR_FLAGS) != 0) {
+    if (fid->fclass != FI_CLASS_DOMAIN || attr->iov_count == 0 || attr->iov_count > GFI_IOV_LIMIT ||
+        attr->offset != 0 || attr->iface != FI_HMEM_SYSTEM || (flags & ~GFI_MR_FLAGS) != 0) {
         return -FI_EINVAL;
     }
     mr = calloc(1, sizeof(*mr));
@@ -204,21 +211,18 @@ static int gfi_mr_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64
         return -FI_ENOMEM;
     }
     mr->domain = domain;
-    mr->addr = attr->mr_iov[0].iov_base;
-    mr->length = attr->mr_iov[0].iov_len;
-    mr->base = gfi_mr_has_addresses(domain) ? (uintptr_t)mr->addr : 0;
     mr->access = attr->access;
     mr->fid.fid.fclass = FI_CLASS_MR;
     mr->fid.fid.context = attr->context;
     mr->fid.fid.ops = &gfi_mr_fi_ops;
     mr->fid.mem_desc = mr;
     gfi_lock(domain);
-    ret = gfi_mr_register(mr);
+    ret = gfi_mr_add_memory(mr, attr->mr_iov, attr->iov_count);
     if (ret == 0) {
         ret = gfi_mr_set_key(mr, attr->requested_key);
-        if (ret != 0 && mr->memh != UCT_MEM_HANDLE_NULL) {
-            uct_md_mem_dereg(domain->uct.md, mr->memh);
-        }
+    }
+    if (ret != 0) {
+        gfi_mr_drop_parts(mr);
     }
     domain->refs += ret == 0;
     gfi_unlock(domain);

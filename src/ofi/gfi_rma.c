@@ -56,6 +56,7 @@ static int gfi_rma_now(const struct gfi_rma *rma, struct gfi_peer *peer)
 {
     const uct_iface_attr_t *attr = &rma->ep->domain->uct.attr;
     const struct iovec *iov = rma->iov;
+    const struct gfi_rkey_part *part;
     const struct gfi_rkey *rkey;
     ucs_status_t status;
     uint64_t remote;
@@ -69,14 +70,19 @@ static int gfi_rma_now(const struct gfi_rma *rma, struct gfi_peer *peer)
         gfi_rkey_check(rkey, rma->is_write, rma->addr, iov->iov_len) != 0) {
         return 1;
     }
-    remote = rkey->addr + (rma->addr - rkey->base);
+    part = gfi_rkey_find_part(rkey, rma->addr);
+    if (part == NULL || gfi_rkey_part_left(part, rma->addr) < iov->iov_len ||
+        gfi_rkey_part_check(part, rma->is_write) != 0) {
+        return 1;
+    }
+    remote = part->addr + (rma->addr - part->base);
     if (rma->is_write && iov->iov_len <= attr->cap.put.max_short) {
         status = uct_ep_put_short(peer->uct_ep, iov->iov_base, (unsigned)iov->iov_len, remote,
-                                  rkey->bundle.rkey);
+                                  part->bundle.rkey);
     } else if (!rma->is_write && (attr->cap.flags & UCT_IFACE_FLAG_GET_SHORT) &&
                iov->iov_len <= attr->cap.get.max_short) {
         status = uct_ep_get_short(peer->uct_ep, iov->iov_base, (unsigned)iov->iov_len, remote,
-                                  rkey->bundle.rkey);
+                                  part->bundle.rkey);
     } else {
         return 1;
     }

@@ -130,7 +130,7 @@ const Refused refused[] = {
     {"many received pieces", "rx_attr->iov_limit", [](fi_info *h) { h->rx_attr->iov_limit = 5; }},
     {"long keys", "domain_attr->mr_key_size", [](fi_info *h) { h->domain_attr->mr_key_size = 16; }},
     {"registered pieces", "domain_attr->mr_iov_limit",
-     [](fi_info *h) { h->domain_attr->mr_iov_limit = 2; }},
+     [](fi_info *h) { h->domain_attr->mr_iov_limit = 5; }},
     {"old and new bits", "domain_attr->mr_mode",
      [](fi_info *h) { h->domain_attr->mr_mode = MR_BASIC | FI_MR_LOCAL; }},
     {"shared contexts", "ep_attr->rx_ctx_cnt",

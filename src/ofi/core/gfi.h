@@ -233,18 +233,28 @@ struct gfi_poll {
     size_t count;
 };
 
+/* Contiguous memory of a registration, registered with the transport as one */
+struct gfi_mr_part {
+    uint64_t base; /* address that initiators name for the first byte */
+    uint8_t *addr; /* where this byte lies */
+    size_t length;
+    uint64_t access; /* of FI_REMOTE_READ, FI_REMOTE_WRITE: what the mapping permits */
+    uct_mem_h memh;  /* UCT_MEM_HANDLE_NULL: of length 0 */
+    size_t rkey_len;
+    uint8_t rkey[GFI_MAX_RKEY];
+};
+
 struct gfi_mr {
     struct fid_mr fid;
     struct gfi_domain *domain;
-    uint64_t base; /* address that initiators name for the first byte */
-    void *addr;
-    size_t length;
+    uint64_t base; /* lowest address that initiators may name */
+    uint64_t length;
     uint64_t access;
+    bool is_all;               /* all memory: parts are made when peers ask for an address */
+    struct gfi_mr_part *parts; /* in the order of the program's pieces */
+    size_t num_parts;
     struct gfi_cntr *cntr; /* counts remote writes; or NULL */
-    uct_mem_h memh;        /* UCT_MEM_HANDLE_NULL: of length 0 */
-    size_t rkey_len;
-    uint8_t rkey[GFI_MAX_RKEY];
-    uint32_t *holders; /* numbers of peers that know the key */
+    uint32_t *holders;     /* numbers of peers that know the key */
     unsigned num_holders;
 };
 
@@ -516,12 +526,22 @@ int gfi_poll_open(struct fid_domain *fid, struct fi_poll_attr *attr, struct fid_
 int gfi_eq_add(struct gfi_eq *eq, uint32_t event, const void *data, size_t len);
 int gfi_eq_add_error(struct gfi_eq *eq, uint32_t event, const struct fi_eq_err_entry *error);
 
-/* ---- memory (gfi_mr.c) ---- */
+/* ---- memory (gfi_mr.c, gfi_mr_part.c) ---- */
 
 extern struct fi_ops_mr gfi_mr_ops;
 
 /** Locked: the registration of a key, or NULL. */
 struct gfi_mr *gfi_mr_find(const struct gfi_domain *domain, uint64_t key);
+
+/** Locked: add memory to a registration. @return 0, or a negative FI_ error with a line in the log */
+int gfi_mr_add_part(struct gfi_mr *mr, uint64_t base, void *addr, size_t length, uint64_t access);
+
+/** Locked: deregister and free all parts. */
+void gfi_mr_drop_parts(struct gfi_mr *mr);
+
+/** Locked: the part with an address as initiators name it, or NULL. Valid until the next call that
+ *  finds or adds a part. */
+struct gfi_mr_part *gfi_mr_find_part(struct gfi_mr *mr, uint64_t at);
 
 /** Locked: record that a peer knows the key of a registration. @return 0, or -FI_ENOMEM */
 int gfi_mr_add_holder(struct gfi_mr *mr, uint32_t peer);

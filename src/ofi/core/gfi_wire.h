@@ -14,7 +14,7 @@
 
 #include <stdint.h>
 
-#define GFI_WIRE_VERSION 5
+#define GFI_WIRE_VERSION 6
 
 #define GFI_PEER_BITS   24
 #define GFI_EP_BITS     12
@@ -128,22 +128,29 @@ struct gfi_pressure {
     uint64_t on;
 } __attribute__((packed));
 
+/* Tell me the registration of a key, and its part with an address */
 struct gfi_key_request {
     uint64_t header;
     uint64_t key;
+    uint64_t at; /* address as initiators name it */
 } __attribute__((packed));
 
 struct gfi_key_reply {
     uint64_t header;
     uint64_t key;
-    uint64_t base; /* address that the initiator names for the first byte */
-    uint64_t addr; /* where that byte lies in the target's memory */
-    uint64_t length;
-    uint32_t access; /* FI_REMOTE_READ, FI_REMOTE_WRITE; 0: no such key */
+    uint64_t at;     /* of the request */
+    uint64_t base;   /* lowest address that the initiator may name */
+    uint64_t length; /* up to the highest one */
+    uint32_t error;  /* 0, or FI_EKEYREJECTED: no such key */
+    uint32_t access; /* FI_REMOTE_READ, FI_REMOTE_WRITE */
     uint32_t events; /* the same: send RMA_EVENT after each such access */
+    uint32_t part_access;
+    uint64_t part_base;   /* address that the initiator names for the first byte of the part */
+    uint64_t part_addr;   /* where that byte lies in the target's memory */
+    uint64_t part_length; /* 0: no part has the address */
     uint32_t rkey_len;
     uint32_t resv;
-    uint8_t rkey[];
+    uint8_t rkey[]; /* of the part */
 } __attribute__((packed));
 
 /* The registration was closed, or its reported accesses have changed: forget the key */

@@ -231,14 +231,40 @@ void gfi_atomic_apply(unsigned datatype, unsigned op, void *target, const void *
 
 /* ---- target ---- */
 
-/* The request's memory. @return 0 or a positive FI_ error */
+/* The memory of some of the request's elements, at least one, within one part. The elements begin
+ * `at` bytes behind the request's address. @return 0 or a positive FI_ error */
+static int gfi_atomic_part(struct gfi_mr *mr, const struct gfi_atomic_request *request, size_t at,
+                           size_t size, uint8_t **memory_p, size_t *bytes_p)
+{
+    const struct gfi_mr_part *part = gfi_mr_find_part(mr, request->addr + at);
+    size_t left;
+
+    if (part == NULL) {
+        return FI_EINVAL;
+    }
+    left = part->length - (request->addr + at - part->base);
+    if (left < size) {
+        return FI_EINVAL; /* an element in two parts */
+    }
+    if (request->op != FI_ATOMIC_READ && !(part->access & FI_REMOTE_WRITE)) {
+        return FI_EACCES;
+    }
+    *memory_p = part->addr + (request->addr + at - part->base);
+    *bytes_p = gfi_min(left - left % size, request->count * size - at);
+    return 0;
+}
+
+/* Checks the key and all of the request's memory. @return 0 or a positive FI_ error */
 static int gfi_atomic_find(const struct gfi_domain *domain,
-                           const struct gfi_atomic_request *request, size_t len,
+                           const struct gfi_atomic_request *request, size_t size,
                            struct gfi_mr **mr_p)
 {
     uint64_t read = request->kind != GFI_ATOMIC_BASE ? FI_REMOTE_READ : 0;
     uint64_t write = request->op != FI_ATOMIC_READ ? FI_REMOTE_WRITE : 0;
     struct gfi_mr *mr = gfi_mr_find(domain, request->key);
+    size_t len = request->count * size, at, bytes;
+    uint8_t *memory;
+    int error;
 
     if (mr == NULL) {
         return FI_EKEYREJECTED;
@@ -250,6 +276,12 @@ static int gfi_atomic_find(const struct gfi_domain *domain,
         request->addr - mr->base > mr->length - len) {
         return FI_EINVAL;
     }
+    for (at = 0; at < len; at += bytes) {
+        error = gfi_atomic_part(mr, request, at, size, &memory, &bytes);
+        if (error != 0) {
+            return error;
+        }
+    }
     *mr_p = mr;
     return 0;
 }
@@ -258,17 +290,23 @@ static int gfi_atomic_find(const struct gfi_domain *domain,
  * Executes all elements. Each element is atomic, the whole operation is not. `before` gets the
  * previous values.
  */
-static void gfi_atomic_execute(const struct gfi_atomic_request *request, size_t size,
-                               uint8_t *target, uint8_t *before)
+static void gfi_atomic_execute(struct gfi_mr *mr, const struct gfi_atomic_request *request,
+                               size_t size, uint8_t *before)
 {
-    size_t len = request->count * size, at;
+    size_t len = request->count * size, at, bytes, i;
     const uint8_t *operands = request->op == FI_ATOMIC_READ ? NULL : request->bytes;
     const uint8_t *compares = request->kind == GFI_ATOMIC_COMPARE ? request->bytes + len : NULL;
+    uint8_t *memory;
 
-    for (at = 0; at < len; at += size) {
-        gfi_atomic_apply(request->datatype, request->op, target + at,
-                         operands == NULL ? NULL : operands + at,
-                         compares == NULL ? NULL : compares + at, before + at);
+    for (at = 0; at < len; at += bytes) {
+        if (gfi_atomic_part(mr, request, at, size, &memory, &bytes) != 0) {
+            return; /* gfi_atomic_find() has found all parts */
+        }
+        for (i = at; i < at + bytes; i += size) {
+            gfi_atomic_apply(request->datatype, request->op, memory + (i - at),
+                             operands == NULL ? NULL : operands + i,
+                             compares == NULL ? NULL : compares + i, before + i);
+        }
     }
 }
 
@@ -304,10 +342,9 @@ void gfi_atomic_on_request(struct gfi_peer *peer, const struct gfi_atomic_reques
         return;
     }
     *reply = (struct gfi_atomic_reply){.header = peer->header, .id = request->id};
-    reply->error = (uint32_t)gfi_atomic_find(peer->domain, request, bytes, &mr);
+    reply->error = (uint32_t)gfi_atomic_find(peer->domain, request, size, &mr);
     if (reply->error == 0) {
-        gfi_atomic_execute(request, size, (uint8_t *)mr->addr + (request->addr - mr->base),
-                           reply->bytes);
+        gfi_atomic_execute(mr, request, size, reply->bytes);
         gfi_atomic_count_event(peer->domain, mr, request);
     }
     results = reply->error == 0 && request->kind != GFI_ATOMIC_BASE ? bytes : 0;

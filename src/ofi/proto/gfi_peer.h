@@ -27,15 +27,26 @@ struct gfi_ctl {
     uint8_t bytes[];
 };
 
+/* Contiguous memory behind a peer's key */
+struct gfi_rkey_part {
+    uint64_t base, addr, length, access;
+    uct_rkey_bundle_t bundle; /* UCT_INVALID_RKEY: the memory cannot be accessed */
+};
+
 /* The known properties of a peer's key */
 struct gfi_rkey {
-    bool known;   /* the peer has answered */
-    bool revoked; /* free it after its last use */
+    bool known;        /* the peer has answered */
+    bool revoked;      /* free it after its last use */
+    bool is_asked;     /* a request is on its way, */
+    uint64_t asked_at; /* for the part with this address */
+    bool has_hole;     /* the peer's answer: no part has the address */
     unsigned uses;
-    uint64_t base, addr, length, access;
-    uint64_t events; /* FI_REMOTE_READ, FI_REMOTE_WRITE: accesses that the target wants
+    int error; /* 0, or FI_EKEYREJECTED: the peer has no such key */
+    uint64_t base, length, access;
+    uint64_t events;             /* FI_REMOTE_READ, FI_REMOTE_WRITE: accesses that the target wants
                       * reported */
-    uct_rkey_bundle_t bundle;
+    struct gfi_rkey_part *parts; /* by address; they do not overlap */
+    size_t num_parts;
 };
 
 struct gfi_peer {
@@ -123,6 +134,26 @@ struct gfi_rkey *gfi_rkey_find(const struct gfi_peer *peer, uint64_t key);
 
 /** Whether a known key allows an access. @return 0 or a positive FI_ error */
 int gfi_rkey_check(const struct gfi_rkey *rkey, bool is_write, uint64_t addr, size_t len);
+
+/** The known part with an address, or NULL. */
+const struct gfi_rkey_part *gfi_rkey_find_part(const struct gfi_rkey *rkey, uint64_t addr);
+
+/** Whether a known part allows an access. @return 0 or a positive FI_ error */
+int gfi_rkey_part_check(const struct gfi_rkey_part *part, bool is_write);
+
+/** Bytes from an address of the part to its end. */
+static inline size_t gfi_rkey_part_left(const struct gfi_rkey_part *part, uint64_t addr)
+{
+    return part->length - (addr - part->base);
+}
+
+/**
+ * Adds a part, without the memory of other parts. The part keeps `asked_at`, which no other part
+ * has.
+ *
+ * @return 0, or -FI_ENOMEM; then the caller keeps the key of UCT.
+ */
+int gfi_rkey_add_part(struct gfi_rkey *rkey, const struct gfi_rkey_part *part);
 
 /** Whether the target wants reports of this kind of access. */
 static inline bool gfi_rkey_is_counted(const struct gfi_rkey *rkey, bool is_write)

@@ -2,12 +2,18 @@
 #include "gfi_peer.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static void gfi_rkey_free(struct gfi_peer *peer, struct gfi_rkey *rkey)
 {
-    if (rkey->bundle.rkey != UCT_INVALID_RKEY) {
-        uct_rkey_release(peer->domain->uct.component, &rkey->bundle);
+    size_t i;
+
+    for (i = 0; i < rkey->num_parts; i++) {
+        if (rkey->parts[i].bundle.rkey != UCT_INVALID_RKEY) {
+            uct_rkey_release(peer->domain->uct.component, &rkey->parts[i].bundle);
+        }
     }
+    free(rkey->parts);
     free(rkey);
 }
 
@@ -59,8 +65,8 @@ struct gfi_rkey *gfi_rkey_find(const struct gfi_peer *peer, uint64_t key)
 
 int gfi_rkey_check(const struct gfi_rkey *rkey, bool is_write, uint64_t addr, size_t len)
 {
-    if (rkey->access == 0 && rkey->bundle.rkey == UCT_INVALID_RKEY) {
-        return FI_EKEYREJECTED;
+    if (rkey->error != 0) {
+        return rkey->error;
     }
     if (!(rkey->access & (is_write ? FI_REMOTE_WRITE : FI_REMOTE_READ))) {
         return FI_EACCES;
@@ -68,5 +74,66 @@ int gfi_rkey_check(const struct gfi_rkey *rkey, bool is_write, uint64_t addr, si
     if (addr < rkey->base || len > rkey->length || addr - rkey->base > rkey->length - len) {
         return FI_EINVAL;
     }
-    return len > 0 && rkey->bundle.rkey == UCT_INVALID_RKEY ? FI_EKEYREJECTED : 0;
+    return 0;
+}
+
+/* ---- parts ---- */
+
+/* The number of parts that begin at or before an address */
+static size_t gfi_rkey_parts_until(const struct gfi_rkey *rkey, uint64_t addr)
+{
+    size_t low = 0, high = rkey->num_parts, middle;
+
+    while (low < high) {
+        middle = (low + high) / 2;
+        if (rkey->parts[middle].base <= addr) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+const struct gfi_rkey_part *gfi_rkey_find_part(const struct gfi_rkey *rkey, uint64_t addr)
+{
+    size_t count =
+        rkey->num_parts == 1 ? rkey->parts[0].base <= addr : gfi_rkey_parts_until(rkey, addr);
+    const struct gfi_rkey_part *part = count > 0 ? &rkey->parts[count - 1] : NULL;
+
+    return part != NULL && addr - part->base < part->length ? part : NULL;
+}
+
+int gfi_rkey_part_check(const struct gfi_rkey_part *part, bool is_write)
+{
+    if (part->bundle.rkey == UCT_INVALID_RKEY) {
+        return FI_EKEYREJECTED;
+    }
+    return part->access & (is_write ? FI_REMOTE_WRITE : FI_REMOTE_READ) ? 0 : FI_EACCES;
+}
+
+int gfi_rkey_add_part(struct gfi_rkey *rkey, const struct gfi_rkey_part *part)
+{
+    size_t place = gfi_rkey_parts_until(rkey, rkey->asked_at);
+    struct gfi_rkey_part *parts = realloc(rkey->parts, (rkey->num_parts + 1) * sizeof(*parts));
+    struct gfi_rkey_part fresh = *part;
+    uint64_t before;
+
+    if (parts == NULL) {
+        return -FI_ENOMEM;
+    }
+    rkey->parts = parts;
+    before = place > 0 ? parts[place - 1].base + parts[place - 1].length : 0;
+    if (fresh.base < before) {
+        fresh.addr += before - fresh.base;
+        fresh.length -= before - fresh.base;
+        fresh.base = before;
+    }
+    if (place < rkey->num_parts) {
+        fresh.length = gfi_min(fresh.length, parts[place].base - fresh.base);
+    }
+    memmove(&parts[place + 1], &parts[place], (rkey->num_parts - place) * sizeof(*parts));
+    parts[place] = fresh;
+    rkey->num_parts++;
+    return 0;
 }

@@ -11,26 +11,43 @@
 
 /* ---- keys ---- */
 
-/* Ask for a key, unless that was done. @return 0, or an error */
-static int gfi_rkey_request(struct gfi_peer *peer, uint64_t key)
+/* The entry of a key, made if there is none. NULL: no memory */
+static struct gfi_rkey *gfi_rkey_get(struct gfi_peer *peer, uint64_t key)
 {
-    struct gfi_key_request request = {.header = peer->header, .key = key};
-    struct gfi_rkey *rkey;
+    struct gfi_rkey *rkey = gfi_rkey_find(peer, key);
 
-    if (gfi_rkey_find(peer, key) != NULL) {
-        return 0;
+    if (rkey != NULL) {
+        return rkey;
     }
     rkey = calloc(1, sizeof(*rkey));
-    if (rkey == NULL) {
-        return FI_ENOMEM;
-    }
-    rkey->bundle.rkey = UCT_INVALID_RKEY;
-    if (gfi_map_set(&peer->rkeys, key, (uintptr_t)rkey) != 0) {
+    if (rkey != NULL && gfi_map_set(&peer->rkeys, key, (uintptr_t)rkey) != 0) {
         free(rkey);
-        return FI_ENOMEM;
+        rkey = NULL;
     }
-    gfi_peer_send(peer, GFI_AM_KEY_REQUEST, &request, sizeof(request));
-    return 0;
+    return rkey;
+}
+
+/* Asks for the part with an address, unless that was done */
+static void gfi_rkey_ask(struct gfi_peer *peer, struct gfi_rkey *rkey, uint64_t key, uint64_t at)
+{
+    struct gfi_key_request request = {.header = peer->header, .key = key, .at = at};
+
+    if (!rkey->is_asked) {
+        rkey->is_asked = true;
+        rkey->asked_at = at;
+        rkey->has_hole = false;
+        gfi_peer_send(peer, GFI_AM_KEY_REQUEST, &request, sizeof(request));
+    }
+}
+
+static void gfi_rma_fill_part(struct gfi_key_reply *reply, const struct gfi_mr_part *part)
+{
+    reply->part_access = (uint32_t)part->access;
+    reply->part_base = part->base;
+    reply->part_addr = (uintptr_t)part->addr;
+    reply->part_length = part->length;
+    reply->rkey_len = (uint32_t)part->rkey_len;
+    memcpy(reply->rkey, part->rkey, part->rkey_len);
 }
 
 void gfi_rma_on_request(struct gfi_peer *peer, const struct gfi_key_request *request)
@@ -38,42 +55,71 @@ void gfi_rma_on_request(struct gfi_peer *peer, const struct gfi_key_request *req
     uint8_t bytes[sizeof(struct gfi_key_reply) + GFI_MAX_RKEY];
     struct gfi_key_reply *reply = (struct gfi_key_reply *)bytes;
     struct gfi_mr *mr = gfi_mr_find(peer->domain, request->key);
+    const struct gfi_mr_part *part;
 
     memset(reply, 0, sizeof(*reply));
     reply->header = peer->header;
     reply->key = request->key;
-    if (mr != NULL && gfi_mr_add_holder(mr, peer->id) == 0) {
+    reply->at = request->at;
+    if (mr == NULL || gfi_mr_add_holder(mr, peer->id) != 0) {
+        reply->error = FI_EKEYREJECTED;
+    } else {
         reply->base = mr->base;
-        reply->addr = (uintptr_t)mr->addr;
         reply->length = mr->length;
         reply->access = (uint32_t)(mr->access & (FI_REMOTE_READ | FI_REMOTE_WRITE));
         reply->events = (uint32_t)gfi_mr_events(mr);
-        reply->rkey_len = (uint32_t)mr->rkey_len;
-        memcpy(reply->rkey, mr->rkey, mr->rkey_len);
+        part = gfi_mr_find_part(mr, request->at);
+        if (part != NULL) {
+            gfi_rma_fill_part(reply, part);
+        }
     }
     gfi_peer_send(peer, GFI_AM_KEY_REPLY, reply, sizeof(*reply) + reply->rkey_len);
+}
+
+/* The part of an answer. Without memory for the part, the operation that waits fails as for a hole */
+static void gfi_rma_take_part(struct gfi_peer *peer, struct gfi_rkey *rkey,
+                              const struct gfi_key_reply *reply)
+{
+    uct_component_h component = peer->domain->uct.component;
+    struct gfi_rkey_part part = {.base = reply->part_base,
+                                 .addr = reply->part_addr,
+                                 .length = reply->part_length,
+                                 .access = reply->part_access};
+
+    if (reply->at < part.base || reply->at - part.base >= part.length ||
+        gfi_rkey_find_part(rkey, reply->at) != NULL) {
+        rkey->has_hole = true;
+        return;
+    }
+    if (reply->rkey_len == 0 || uct_rkey_unpack(component, reply->rkey, &part.bundle) != UCS_OK) {
+        part.bundle.rkey = UCT_INVALID_RKEY;
+    }
+    if (gfi_rkey_add_part(rkey, &part) != 0) {
+        rkey->has_hole = true;
+        if (part.bundle.rkey != UCT_INVALID_RKEY) {
+            uct_rkey_release(component, &part.bundle);
+        }
+    }
 }
 
 void gfi_rma_on_reply(struct gfi_peer *peer, const struct gfi_key_reply *reply)
 {
     struct gfi_rkey *rkey = gfi_rkey_find(peer, reply->key);
 
-    if (rkey == NULL || rkey->known) {
-        GFI_WARN(FI_LOG_EP_DATA, "peer %u answers what was not asked\n", peer->id);
+    if (rkey == NULL || !rkey->is_asked || rkey->asked_at != reply->at) {
+        gfi_rma_start_waiting(peer); /* the key was revoked meanwhile: ask again */
         return;
     }
+    rkey->is_asked = false;
     rkey->known = true;
+    rkey->error = (int)reply->error;
     rkey->base = reply->base;
-    rkey->addr = reply->addr;
     rkey->length = reply->length;
     rkey->access = reply->access;
     rkey->events = reply->events;
-    if (reply->rkey_len == 0 ||
-        uct_rkey_unpack(peer->domain->uct.component, reply->rkey, &rkey->bundle) != UCS_OK) {
-        rkey->bundle.rkey = UCT_INVALID_RKEY;
-    }
+    gfi_rma_take_part(peer, rkey, reply);
     gfi_rma_start_waiting(peer);
-    if (rkey->bundle.rkey == UCT_INVALID_RKEY && reply->access == 0) {
+    if (reply->error != 0) {
         gfi_rkey_forget(peer, reply->key); /* there may be such a key later */
     }
 }
@@ -81,7 +127,7 @@ void gfi_rma_on_reply(struct gfi_peer *peer, const struct gfi_key_reply *reply)
 /* ---- operations ---- */
 
 static ucs_status_t gfi_rma_post_piece(struct gfi_op *op, const struct iovec *piece,
-                                       uint64_t remote)
+                                       uint64_t remote, uct_rkey_t rkey)
 {
     const uct_iface_attr_t *attr = &op->ep->domain->uct.attr;
     uct_iov_t iov = {
@@ -90,16 +136,15 @@ static ucs_status_t gfi_rma_post_piece(struct gfi_op *op, const struct iovec *pi
     if (op->type != GFI_OP_READ) {
         if (piece->iov_len <= attr->cap.put.max_short) {
             return uct_ep_put_short(op->peer->uct_ep, piece->iov_base, (unsigned)piece->iov_len,
-                                    remote, op->rkey->bundle.rkey);
+                                    remote, rkey);
         }
-        return uct_ep_put_zcopy(op->peer->uct_ep, &iov, 1, remote, op->rkey->bundle.rkey,
-                                &op->comp);
+        return uct_ep_put_zcopy(op->peer->uct_ep, &iov, 1, remote, rkey, &op->comp);
     }
     if ((attr->cap.flags & UCT_IFACE_FLAG_GET_SHORT) && piece->iov_len <= attr->cap.get.max_short) {
         return uct_ep_get_short(op->peer->uct_ep, piece->iov_base, (unsigned)piece->iov_len, remote,
-                                op->rkey->bundle.rkey);
+                                rkey);
     }
-    return uct_ep_get_zcopy(op->peer->uct_ep, &iov, 1, remote, op->rkey->bundle.rkey, &op->comp);
+    return uct_ep_get_zcopy(op->peer->uct_ep, &iov, 1, remote, rkey, &op->comp);
 }
 
 /* Registration of local memory, where the transport asks for one. @return UCS_OK or an error */
@@ -119,23 +164,27 @@ static ucs_status_t gfi_rma_register(struct gfi_op *op, const struct iovec *piec
 }
 
 /*
- * Moves one piece of local memory after the other. With registrations, one piece is in flight at a
- * time
+ * Moves one piece of local memory after the other, each within one part of the remote memory. With
+ * registrations, one piece is in flight at a time. gfi_rma_start() has found all parts.
  */
 static ucs_status_t gfi_rma_move(struct gfi_op *op)
 {
     const uct_iface_attr_t *attr = &op->ep->domain->uct.attr;
     size_t max = op->type == GFI_OP_READ ? attr->cap.get.max_zcopy : attr->cap.put.max_zcopy;
+    const struct gfi_rkey_part *part;
     struct iovec piece;
     ucs_status_t status;
+    uint64_t at;
 
     while (op->done < op->len) {
+        at = op->remote_addr + op->done;
+        part = gfi_rkey_find_part(op->rkey, at);
         piece = gfi_place_piece(&op->place, op->done);
-        piece.iov_len = gfi_min(piece.iov_len, max);
+        piece.iov_len = gfi_min(gfi_min(piece.iov_len, max), gfi_rkey_part_left(part, at));
         status = gfi_rma_register(op, &piece);
         if (status == UCS_OK) {
-            status = gfi_rma_post_piece(
-                op, &piece, op->rkey->addr + (op->remote_addr - op->rkey->base) + op->done);
+            status =
+                gfi_rma_post_piece(op, &piece, part->addr + (at - part->base), part->bundle.rkey);
         }
         if (status == UCS_INPROGRESS) {
             op->comp.count++;
@@ -231,11 +280,37 @@ void gfi_rma_progress(struct gfi_op *op)
     }
 }
 
-/* @return false: the key is not known yet */
+/* Checks an access, and asks for the first part that is not known. @return 0, a positive FI_ error, or
+ * -FI_EAGAIN: the peer was asked */
+static int gfi_rma_check(const struct gfi_op *op, struct gfi_rkey *rkey)
+{
+    bool is_write = op->type == GFI_OP_WRITE;
+    int error = gfi_rkey_check(rkey, is_write, op->remote_addr, op->len);
+    const struct gfi_rkey_part *part;
+    size_t done = 0;
+    uint64_t at;
+
+    while (error == 0 && done < op->len) {
+        at = op->remote_addr + done;
+        part = gfi_rkey_find_part(rkey, at);
+        if (part != NULL) {
+            error = gfi_rkey_part_check(part, is_write);
+            done += gfi_min(gfi_rkey_part_left(part, at), op->len - done);
+        } else if (rkey->has_hole && rkey->asked_at == at) {
+            error = FI_EINVAL;
+        } else {
+            gfi_rkey_ask(op->peer, rkey, op->key, at);
+            error = -FI_EAGAIN;
+        }
+    }
+    return error;
+}
+
+/* @return false: the key, or a part of its memory, is not known yet */
 static bool gfi_rma_start(struct gfi_op *op)
 {
     struct gfi_peer *peer = op->peer;
-    struct gfi_rkey *rkey = gfi_rkey_find(peer, op->key);
+    struct gfi_rkey *rkey;
     int error;
 
     if (op->type == GFI_OP_ATOMIC) { /* the target checks the key */
@@ -244,13 +319,20 @@ static bool gfi_rma_start(struct gfi_op *op)
         gfi_atomic_start(op);
         return true;
     }
-    if (rkey == NULL || !rkey->known) {
-        error = gfi_rkey_request(peer, op->key);
-        if (error == 0 && peer->error == 0) {
-            return false;
-        }
+    rkey = gfi_rkey_get(peer, op->key);
+    if (rkey == NULL) {
+        error = FI_ENOMEM;
+    } else if (rkey->known) {
+        error = gfi_rma_check(op, rkey);
     } else {
-        error = gfi_rkey_check(rkey, op->type == GFI_OP_WRITE, op->remote_addr, op->len);
+        gfi_rkey_ask(peer, rkey, op->key, op->remote_addr);
+        error = -FI_EAGAIN;
+    }
+    if (error == -FI_EAGAIN) {
+        return false; /* or the peer has failed, and has failed this operation */
+    }
+    if (rkey != NULL) {
+        rkey->has_hole = false; /* the next operation asks again */
     }
     gfi_list_del(&op->link);
     gfi_list_add(&peer->ops, &op->link);

@@ -160,6 +160,26 @@ static ssize_t gfi_send_eager(const struct gfi_send *send, struct gfi_peer *peer
 
 /* ---- announced ---- */
 
+/* The part of the program's registration that has all of the message, or NULL */
+static const struct gfi_mr_part *gfi_send_find_part(const struct gfi_domain *domain,
+                                                    const struct gfi_mr *mr,
+                                                    const struct iovec *iov)
+{
+    const struct gfi_mr_part *part;
+    uintptr_t at;
+    size_t i;
+
+    for (i = 0; mr != NULL && mr->domain == domain && i < mr->num_parts; i++) {
+        part = &mr->parts[i];
+        at = (uintptr_t)iov->iov_base - (uintptr_t)part->addr; /* huge if before the part */
+        if (part->rkey_len > 0 && iov->iov_len <= part->length &&
+            at <= part->length - iov->iov_len) {
+            return part;
+        }
+    }
+    return NULL;
+}
+
 /* The key by which the receiver may fetch the message; 0: it cannot, the message is streamed */
 static uint32_t gfi_send_register(const struct gfi_send *send, struct gfi_op *op, uint8_t *rkey)
 {
@@ -167,15 +187,16 @@ static uint32_t gfi_send_register(const struct gfi_send *send, struct gfi_op *op
     const struct gfi_mr *mr =
         send->desc != NULL && !(send->flags & FI_INJECT) ? send->desc[0] : NULL;
     const struct iovec *iov = &op->place.iov[0];
+    const struct gfi_mr_part *part;
 
     if (!gfi_params.rendezvous_get || op->place.iov_count != 1 || op->len <= domain->eager_size ||
         !(domain->uct.md_attr.cap.flags & UCT_MD_FLAG_REG)) {
         return 0;
     }
-    if (mr != NULL && mr->domain == domain && mr->rkey_len > 0 && iov->iov_base >= mr->addr &&
-        (uint8_t *)iov->iov_base + iov->iov_len <= (uint8_t *)mr->addr + mr->length) {
-        memcpy(rkey, mr->rkey, mr->rkey_len);
-        return (uint32_t)mr->rkey_len;
+    part = gfi_send_find_part(domain, mr, iov);
+    if (part != NULL) {
+        memcpy(rkey, part->rkey, part->rkey_len);
+        return (uint32_t)part->rkey_len;
     }
     if (uct_md_mem_reg(domain->uct.md, iov->iov_base, iov->iov_len,
                        UCT_MD_MEM_ACCESS_ALL | UCT_MD_MEM_FLAG_HIDE_ERRORS, &op->memh) != UCS_OK) {
