@@ -1,7 +1,7 @@
 /*
  * Address vectors. Both types are tables: fi_addr_t is the entry's number.
  */
-#include "proto/gfi_peer.h"
+#include "proto/gfi_op.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,14 +10,6 @@
 static struct gfi_av *gfi_av_of(struct fid_av *fid)
 {
     return gfi_of(fid, struct gfi_av, fid);
-}
-
-fi_addr_t gfi_av_number(const struct gfi_av *av, uint64_t source)
-{
-    uint64_t number;
-
-    return gfi_map_get(&av->by_source, source, &number) ? av->entries[number].user_id :
-                                                          FI_ADDR_NOTAVAIL;
 }
 
 static int gfi_av_new_entry(struct gfi_av *av, fi_addr_t *number)
@@ -57,7 +49,7 @@ static int gfi_av_insert_one(struct gfi_av *av, const struct gfi_addr *addr, con
     uint64_t twin;
     int ret;
 
-    ret = gfi_peer_get(av->domain, addr, &entry.peer);
+    ret = gfi_peer_get_current(av->domain, addr, &entry.peer);
     if (ret != 0) {
         return ret;
     }
@@ -76,6 +68,7 @@ static int gfi_av_insert_one(struct gfi_av *av, const struct gfi_addr *addr, con
             return ret;
         }
     }
+    entry.peer->entries++;
     av->entries[*number] = entry;
     return 0;
 }
@@ -211,6 +204,7 @@ static int gfi_av_remove_one(struct gfi_av *av, fi_addr_t number)
     if (entry == NULL) {
         return -FI_EINVAL;
     }
+    entry->peer->entries--;
     gfi_av_free_entry(av, number);
     if (gfi_map_get(&av->by_source, entry->source, &known) && known == number) {
         gfi_av_forget_source(av, entry);
@@ -271,12 +265,19 @@ static const char *gfi_av_straddr(struct fid_av *fid, const void *addr, char *bu
 static int gfi_av_close(struct fid *fid)
 {
     struct gfi_av *av = gfi_of(fid, struct gfi_av, fid.fid);
+    size_t i;
 
     gfi_lock(av->domain);
     if (av->refs > 0) {
         gfi_unlock(av->domain);
         return -FI_EBUSY;
     }
+    for (i = 0; i < av->count; i++) {
+        if (av->entries[i].peer != NULL) {
+            av->entries[i].peer->entries--;
+        }
+    }
+    gfi_list_del(&av->link);
     av->domain->refs--;
     if (av->eq != NULL) {
         gfi_ref_put(&av->eq->refs);
@@ -345,6 +346,7 @@ int gfi_av_open(struct fid_domain *fid, struct fi_av_attr *attr, struct fid_av *
         attr->type = FI_AV_TABLE;
     }
     gfi_lock(domain);
+    gfi_list_add(&domain->avs, &av->link);
     domain->refs++;
     gfi_unlock(domain);
     *av_p = &av->fid;

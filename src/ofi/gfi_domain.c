@@ -161,6 +161,7 @@ static struct gfi_domain *gfi_domain_new(struct gfi_fabric *fabric, const struct
     pthread_mutex_init(&domain->lock, NULL);
     gfi_progress_init(domain);
     gfi_list_init(&domain->free_ops);
+    gfi_list_init(&domain->avs);
     return domain;
 }
 

@@ -98,8 +98,10 @@ static void gfi_mr_revoke(struct gfi_mr *mr)
 
     for (i = 0; i < mr->num_holders; i++) {
         peer = mr->domain->peers[mr->holders[i]];
-        revoke.header = peer->header;
-        gfi_peer_send(peer, GFI_AM_KEY_REVOKE, &revoke, sizeof(revoke));
+        if (peer != NULL) {
+            revoke.header = peer->header;
+            gfi_peer_send(peer, GFI_AM_KEY_REVOKE, &revoke, sizeof(revoke));
+        }
     }
     mr->num_holders = 0;
 }

@@ -303,4 +303,26 @@ TEST(GoneReport, SendOfAClosedEndpoint)
     EXPECT_EQ(FI_ECANCELED, done.err);
 }
 
+/* The address of a process that died may be inserted again. Sends to it fail again. */
+TEST(GoneReport, InsertedAgain)
+{
+    Sender silent(8);
+    Node a;
+    fi_addr_t peer = a.know(silent.name);
+    char data[8] = "1234567";
+
+    silent.end(IS_KILLED);
+    for (int i = 0; i < 3; i++) {
+        ssize_t ret = fi_tsend(a.ep, data, 8, nullptr, peer, 1, data);
+        if (ret == 0) {
+            Done done = next_done(a, {&a});
+            EXPECT_EQ(data, done.context);
+            EXPECT_NE(0, done.err);
+        } else {
+            EXPECT_NE(-FI_EAGAIN, ret);
+        }
+        peer = a.know(silent.name);
+    }
+}
+
 } // namespace

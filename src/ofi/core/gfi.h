@@ -108,7 +108,8 @@ struct gfi_domain {
     uint64_t watch_next;  /* ms */
     uint32_t watch_hand;
 
-    struct gfi_peer **peers; /* by number */
+    struct gfi_list avs;     /* address vectors */
+    struct gfi_peer **peers; /* by number; NULL: freed */
     uint32_t num_peers, max_peers;
     struct gfi_map peer_by_addr; /* hash of the address -> number of the first such peer */
     struct gfi_list due_peers;   /* have messages or operations that could not be sent */
@@ -156,6 +157,7 @@ struct gfi_av_entry {
 
 struct gfi_av {
     struct fid_av fid;
+    struct gfi_list link; /* domain->avs */
     struct gfi_domain *domain;
     struct gfi_av_entry *entries;
     size_t count, size;
@@ -448,12 +450,17 @@ bool gfi_map_next(const struct gfi_map *map, size_t *place, uint64_t *key, uint6
 /** Any entry. @return false: the map is empty */
 bool gfi_map_any(const struct gfi_map *map, uint64_t *key, uint64_t *value);
 
-/* ---- address vector (gfi_av.c) ---- */
+/* ---- address vector (gfi_av.c, gfi_source.c) ---- */
 
 int gfi_av_open(struct fid_domain *fid, struct fi_av_attr *attr, struct fid_av **av, void *context);
 
 /** Locked: the number, or the program's id, of a source in an address vector; or FI_ADDR_NOTAVAIL. */
 fi_addr_t gfi_av_number(const struct gfi_av *av, uint64_t source);
+
+/** Locked: all entries of a peer's endpoints mean another peer from now on. @return the number of
+ *  entries */
+unsigned gfi_av_move_entries(struct gfi_domain *domain, const struct gfi_peer *from,
+                             uint32_t from_id, struct gfi_peer *to, uint32_t to_id);
 
 static inline struct gfi_av_entry *gfi_av_entry(const struct gfi_av *av, fi_addr_t addr)
 {

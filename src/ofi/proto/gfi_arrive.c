@@ -19,7 +19,7 @@ static inline struct gfi_peer *gfi_arrive_peer(struct gfi_domain *domain, uint64
     uint32_t id = gfi_header_peer(header);
     struct gfi_peer *peer;
 
-    if (gfi_unlikely(id >= domain->num_peers)) {
+    if (gfi_unlikely(id >= domain->num_peers) || gfi_unlikely(domain->peers[id] == NULL)) {
         gfi_arrive_bad("of an unknown sender");
         return NULL;
     }
@@ -46,7 +46,7 @@ static __attribute__((noinline)) ucs_status_t gfi_arrive_eager_slow(struct gfi_p
                                                                     size_t length)
 {
     struct gfi_envelope envelope = {.peer = peer,
-                                    .source = words[0] & GFI_SOURCE_MASK,
+                                    .source = gfi_peer_source(peer, words[0]),
                                     .flags = gfi_header_flags(words[0]),
                                     .op = GFI_NO_OP};
     size_t n = 1;
@@ -90,7 +90,7 @@ static inline ucs_status_t gfi_arrive_eager(struct gfi_domain *domain, const uin
         return gfi_arrive_eager_slow(peer, ep, tagged, words, length);
     }
     data = flags & GFI_HDR_DATA ? words[n - 1] : 0;
-    if (gfi_unlikely(!gfi_recv_expected(ep, tagged, flags, words[0] & GFI_SOURCE_MASK,
+    if (gfi_unlikely(!gfi_recv_expected(ep, tagged, flags, gfi_peer_source(peer, words[0]),
                                         tagged ? words[1] : 0, data, words + n,
                                         length - n * sizeof(uint64_t)))) {
         return gfi_arrive_eager_slow(peer, ep, tagged, words, length);
@@ -128,7 +128,7 @@ static ucs_status_t gfi_arrive_rts(void *arg, void *data, size_t length, unsigne
         return UCS_OK;
     }
     envelope.flags = gfi_header_flags(rts->header);
-    envelope.source = rts->header & GFI_SOURCE_MASK;
+    envelope.source = gfi_peer_source(envelope.peer, rts->header);
     envelope.announced = true;
     envelope.tag = rts->tag;
     envelope.data = rts->data;
@@ -204,8 +204,8 @@ static ucs_status_t gfi_arrive_hello(void *arg, void *data, size_t length, unsig
         return gfi_arrive_bad("a HELLO of a wrong form");
     }
     addr = hello->addr;
-    if (gfi_peer_get(arg, &addr, &peer) != 0) {
-        return UCS_OK; /* it was logged */
+    if (gfi_peer_on_hello(arg, &addr, hello->your_id, &peer) != 0) {
+        return UCS_OK; /* it was logged, or is late */
     }
     peer->header = gfi_header(hello->your_id, 0, 0, 0);
     peer->ready = true;
@@ -302,7 +302,8 @@ static ucs_status_t gfi_arrive_key_revoke(void *arg, void *data, size_t length, 
     return UCS_OK;
 }
 
-static void gfi_arrive_report_data(struct gfi_ep *ep, const struct gfi_rma_event *event)
+static void gfi_arrive_report_data(struct gfi_ep *ep, const struct gfi_peer *peer,
+                                   const struct gfi_rma_event *event)
 {
     struct gfi_cqe done = {
         .flags = FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA,
@@ -310,7 +311,7 @@ static void gfi_arrive_report_data(struct gfi_ep *ep, const struct gfi_rma_event
         .data = event->data,
     };
 
-    gfi_recv_report_cqe(ep, &done, event->header & GFI_SOURCE_MASK);
+    gfi_recv_report_cqe(ep, &done, gfi_peer_source(peer, event->header));
 }
 
 static ucs_status_t gfi_arrive_rma_event(void *arg, void *data, size_t length, unsigned flags)
@@ -337,7 +338,7 @@ static ucs_status_t gfi_arrive_rma_event(void *arg, void *data, size_t length, u
     }
     gfi_ep_count_access(ep, access);
     if (gfi_header_flags(event->header) & GFI_HDR_DATA) {
-        gfi_arrive_report_data(ep, event);
+        gfi_arrive_report_data(ep, peer, event);
     }
     if (event->ack != GFI_NO_OP) {
         gfi_peer_send_fin(peer, event->ack, 0);

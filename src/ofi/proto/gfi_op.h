@@ -205,6 +205,23 @@ void gfi_recv_finish(struct gfi_op *op, int error);
 /** Locked: free an endpoint's posted receives and unexpected messages. */
 void gfi_recv_cleanup(struct gfi_ep *ep);
 
+/** Locked: receives that name `to` take the unexpected messages of `from`. */
+void gfi_recv_move_kept(const struct gfi_peer *from, const struct gfi_peer *to);
+
+/* ---- new connections of a known address (gfi_reconnect.c) ---- */
+
+/** Locked: gfi_peer_get(), and a new peer if the known one has failed. */
+int gfi_peer_get_current(struct gfi_domain *domain, const struct gfi_addr *addr,
+                         struct gfi_peer **peer);
+
+/**
+ * Locked: the peer whose HELLO has arrived, with the number that the peer has given to this domain.
+ *
+ * @return as gfi_peer_get(), or -FI_EALREADY: the HELLO has nothing new
+ */
+int gfi_peer_on_hello(struct gfi_domain *domain, const struct gfi_addr *addr, uint32_t id,
+                      struct gfi_peer **peer);
+
 /* ---- contexts of posted receives (gfi_context.c) ---- */
 
 /** Locked: a posted receive with this context, or NULL. The earliest one in most cases. */

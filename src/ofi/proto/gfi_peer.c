@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define GFI_WATCH_PEERS 64 /* checked by one call */
+#define GFI_WATCH_PEERS 64u /* checked by one call at least */
 
 /* ---- making ---- */
 
@@ -102,7 +102,8 @@ static int gfi_peer_new(struct gfi_domain *domain, const struct gfi_addr *addr, 
     peer->domain = domain;
     peer->addr = *addr;
     peer->addr.ep = 0;
-    peer->id = domain->num_peers;
+    peer->id = peer->source = domain->num_peers;
+    peer->is_known = true;
     peer->short_max = -1;
     peer->last_ctl = &peer->first_ctl;
     gfi_list_init(&peer->ops);
@@ -143,6 +144,53 @@ int gfi_peer_get(struct gfi_domain *domain, const struct gfi_addr *addr, struct 
     return *peer_p != NULL ? 0 : gfi_peer_new(domain, addr, hash, peer_p);
 }
 
+/* The address leads no longer to the peer. A value of the map is replaced, so no memory is needed */
+static void gfi_peer_forget(struct gfi_peer *peer)
+{
+    struct gfi_domain *domain = peer->domain;
+    uint64_t hash = gfi_peer_hash(&peer->addr), first = GFI_NO_PEER;
+    uint32_t *link;
+
+    if (!peer->is_known) {
+        return;
+    }
+    peer->is_known = false;
+    gfi_map_get(&domain->peer_by_addr, hash, &first);
+    if (first == peer->id && peer->next_same == GFI_NO_PEER) {
+        gfi_map_delete(&domain->peer_by_addr, hash);
+        return;
+    }
+    if (first == peer->id) {
+        gfi_map_set(&domain->peer_by_addr, hash, peer->next_same);
+        return;
+    }
+    for (link = &domain->peers[first]->next_same; *link != peer->id;) {
+        link = &domain->peers[*link]->next_same;
+    }
+    *link = peer->next_same;
+}
+
+int gfi_peer_renew(struct gfi_peer *old, struct gfi_peer **peer_p)
+{
+    struct gfi_domain *domain = old->domain;
+    struct gfi_peer *fresh;
+    uint32_t i;
+    int ret;
+
+    ret = gfi_peer_new(domain, &old->addr, gfi_peer_hash(&old->addr), &fresh);
+    if (ret != 0) {
+        return ret;
+    }
+    gfi_peer_forget(old);
+    for (i = 0; i < domain->num_peers; i++) {
+        if (domain->peers[i] != NULL && domain->peers[i]->source == old->id) {
+            domain->peers[i]->source = fresh->id;
+        }
+    }
+    *peer_p = fresh;
+    return 0;
+}
+
 static void gfi_peer_drop_ctl(struct gfi_peer *peer)
 {
     struct gfi_ctl *ctl, *next;
@@ -155,17 +203,24 @@ static void gfi_peer_drop_ctl(struct gfi_peer *peer)
     peer->last_ctl = &peer->first_ctl;
 }
 
+static void gfi_peer_free(struct gfi_peer *peer)
+{
+    gfi_peer_forget(peer);
+    gfi_rkeys_cleanup(peer);
+    uct_ep_destroy(peer->uct_ep);
+    gfi_peer_drop_ctl(peer);
+    peer->domain->peers[peer->id] = NULL;
+    free(peer);
+}
+
 void gfi_peers_cleanup(struct gfi_domain *domain)
 {
-    struct gfi_peer *peer;
     uint32_t i;
 
     for (i = 0; i < domain->num_peers; i++) {
-        peer = domain->peers[i];
-        gfi_rkeys_cleanup(peer);
-        uct_ep_destroy(peer->uct_ep);
-        gfi_peer_drop_ctl(peer);
-        free(peer);
+        if (domain->peers[i] != NULL) {
+            gfi_peer_free(domain->peers[i]);
+        }
     }
     free(domain->peers);
     gfi_map_cleanup(&domain->peer_by_addr);
@@ -353,7 +408,7 @@ void gfi_peers_say_bye(struct gfi_domain *domain)
 
     for (i = 0; i < domain->num_peers; i++) {
         peer = domain->peers[i];
-        if (peer->ready && !peer->left) {
+        if (peer != NULL && peer->ready && !peer->left) {
             bye.header = peer->header;
             gfi_peer_send(peer, GFI_AM_BYE, &bye, sizeof(bye));
         }
@@ -366,7 +421,7 @@ ucs_status_t gfi_peer_on_error(void *arg, uct_ep_h ep, ucs_status_t status)
     uint32_t i;
 
     for (i = 0; i < domain->num_peers; i++) {
-        if (domain->peers[i]->uct_ep == ep) {
+        if (domain->peers[i] != NULL && domain->peers[i]->uct_ep == ep) {
             gfi_peer_fail(domain->peers[i], gfi_uct_errno(status));
             break;
         }
@@ -374,25 +429,52 @@ ucs_status_t gfi_peer_on_error(void *arg, uct_ep_h ep, ucs_status_t status)
     return UCS_OK;
 }
 
+static void gfi_peer_check_life(struct gfi_peer *peer)
+{
+    ucs_status_t status = uct_ep_check(peer->uct_ep, 0, NULL);
+
+    if (status != UCS_OK && status != UCS_INPROGRESS && status != UCS_ERR_NO_RESOURCE) {
+        gfi_peer_fail(peer, gfi_uct_errno(status));
+    }
+}
+
+/* Whether a living domain may still send messages as this peer: it has not heard of the new
+ * connection */
+static bool gfi_peer_awaits_successor(const struct gfi_peer *peer)
+{
+    const struct gfi_peer *successor = peer->domain->peers[peer->source];
+
+    return successor != peer && successor != NULL && !successor->ready && successor->error == 0;
+}
+
+static bool gfi_peer_is_unused(const struct gfi_peer *peer)
+{
+    return (peer->error != 0 || peer->left) && peer->entries == 0 && peer->kept == 0 &&
+           !peer->is_draining && !peer->is_due && peer->first_ctl == NULL &&
+           gfi_list_is_empty(&peer->ops) && gfi_list_is_empty(&peer->deferred) &&
+           gfi_list_is_empty(&peer->rma) && !gfi_peer_awaits_successor(peer);
+}
+
 /* UCT detects the death of a peer only while UCT waits for the peer. But a receive, an announced
  * message and a message that waits for the peer's HELLO do not wait in UCT. A peer that closed in
- * good order is an error only for announced and waiting messages. The check does not connect. */
+ * good order is an error only for announced and waiting messages. The check does not connect. An eighth
+ * of the peers is checked at once, so a check of all takes a second. */
 void gfi_peers_watch(struct gfi_domain *domain)
 {
+    uint32_t count = domain->num_peers / 8, i;
     struct gfi_peer *peer;
-    ucs_status_t status;
-    uint32_t i;
 
-    for (i = 0; i < gfi_min(domain->num_peers, (uint32_t)GFI_WATCH_PEERS); i++) {
+    count = gfi_min(domain->num_peers, count > GFI_WATCH_PEERS ? count : GFI_WATCH_PEERS);
+    for (i = 0; i < count; i++) {
         if (domain->watch_hand >= domain->num_peers) {
             domain->watch_hand = 0;
         }
         peer = domain->peers[domain->watch_hand++];
-        if (peer->error == 0) {
-            status = uct_ep_check(peer->uct_ep, 0, NULL);
-            if (status != UCS_OK && status != UCS_INPROGRESS && status != UCS_ERR_NO_RESOURCE) {
-                gfi_peer_fail(peer, gfi_uct_errno(status));
-            }
+        if (peer != NULL && peer->error == 0) {
+            gfi_peer_check_life(peer);
+        }
+        if (peer != NULL && gfi_peer_is_unused(peer)) {
+            gfi_peer_free(peer);
         }
     }
 }

@@ -1,10 +1,14 @@
 /*
- * A peer: a remote domain, found by its address. The endpoints of this domain share the peer and
- * its UCT endpoint. Headers of messages contain the number of a peer. A peer stays until the domain
- * is closed, so a number never gets a second meaning.
+ * A peer: a connection with a remote domain, found by its address. The endpoints of this domain share
+ * the peer and its UCT endpoint. Headers of messages contain the number of a peer. A number never gets a
+ * second meaning.
  *
  *   NEW  -- something is to be sent, or HELLO arrives --> HELLO sent --- HELLO arrived ---> ready
  *   any state -- UCT says that the peer is gone --> failed (`error`), for good
+ *
+ * After an outage both domains may still exist. A new connection of the same address gets a new peer
+ * with a new number (gfi_reconnect.c): when the program inserts the address of a failed peer again, or
+ * when a HELLO arrives with a later number than the known one. The new peer replaces the old one.
  *
  * A peer fails in two steps, because a delivered message stays delivered. Sends fail at once.
  * Messages of the peer in the NIC's queues still arrive (`draining`). When the queues are empty,
@@ -60,8 +64,13 @@ struct gfi_peer {
     bool is_due;      /* in domain->due_peers */
     bool left;        /* BYE arrived */
     bool is_draining; /* in domain->draining */
+    bool is_known;    /* domain->peer_by_addr leads to the peer */
     bool is_cut;      /* a message of the peer was lost here: nothing after that message arrives */
     int error;        /* FI_ error, once the peer has failed */
+    uint32_t source;  /* messages of the peer match as of this number: its own, or of the peer that
+                       * replaced this one */
+    unsigned entries; /* of address vectors */
+    size_t kept;      /* unexpected messages */
     struct gfi_domain *domain;
     struct gfi_ctl *first_ctl, **last_ctl;
     struct gfi_list ops;      /* operations that wait for the peer */
@@ -80,6 +89,10 @@ struct gfi_peer {
  *        the peer; -FI_ENOMEM.
  */
 int gfi_peer_get(struct gfi_domain *domain, const struct gfi_addr *addr, struct gfi_peer **peer);
+
+/** Locked: a new peer with the address of a failed one. The address leads to the new peer. @return as
+ *  gfi_peer_get() */
+int gfi_peer_renew(struct gfi_peer *old, struct gfi_peer **peer);
 
 /** Locked: free all peers, and their endpoints. */
 void gfi_peers_cleanup(struct gfi_domain *domain);
@@ -124,7 +137,8 @@ void gfi_peers_say_bye(struct gfi_domain *domain);
 /** Called by UCT when an endpoint fails. */
 ucs_status_t gfi_peer_on_error(void *domain, uct_ep_h ep, ucs_status_t status);
 
-/** Locked: look whether some of the peers are still there. */
+/** Locked: look whether some of the peers are still there. Frees peers that are gone and that nothing
+ *  refers to. */
 void gfi_peers_watch(struct gfi_domain *domain);
 
 /* ---- keys (gfi_rkey.c) ---- */
@@ -170,6 +184,12 @@ void gfi_rkeys_cleanup(struct gfi_peer *peer);
 static inline struct gfi_peer *gfi_source_peer(const struct gfi_domain *domain, uint64_t source)
 {
     return domain->peers[source & GFI_NO_PEER];
+}
+
+/** The source of a peer's message for matching. */
+static inline uint64_t gfi_peer_source(const struct gfi_peer *peer, uint64_t header)
+{
+    return (header & GFI_SOURCE_MASK & ~(uint64_t)GFI_NO_PEER) | peer->source;
 }
 
 /** The address of a source of messages. */

@@ -344,7 +344,7 @@ static void gfi_recv_uncount(struct gfi_domain *domain, size_t size)
     }
     domain->pressed = false;
     for (i = 0; i < domain->num_peers; i++) {
-        if (domain->peers[i]->told) {
+        if (domain->peers[i] != NULL && domain->peers[i]->told) {
             gfi_recv_press(domain->peers[i], false);
         }
     }
@@ -372,12 +372,14 @@ static void gfi_recv_keep(struct gfi_ep *ep, bool tagged, const struct gfi_envel
     msg->match.source = envelope->source;
     msg->match.tag = envelope->tag;
     gfi_match_add_msg(gfi_recv_match(ep, tagged), &msg->match);
+    envelope->peer->kept++;
     gfi_recv_count(ep->domain, envelope->peer, msg->size);
 }
 
 static void gfi_recv_free_msg(struct gfi_domain *domain, struct gfi_unexpected *msg)
 {
     gfi_recv_uncount(domain, msg->size);
+    msg->envelope.peer->kept--;
     free(msg);
 }
 
@@ -659,6 +661,40 @@ void gfi_recv_fail_peer(struct gfi_peer *peer)
         if (domain->eps[i] != NULL) {
             gfi_recv_fail_in(domain->eps[i], &domain->eps[i]->tagged, peer);
             gfi_recv_fail_in(domain->eps[i], &domain->eps[i]->msg, peer);
+        }
+    }
+}
+
+/* The messages keep their order. Messages of other peers may be overtaken, which have no order with them */
+static void gfi_recv_move_kept_in(struct gfi_match *match, const struct gfi_peer *from,
+                                  const struct gfi_peer *to)
+{
+    struct gfi_list *item, *next, *last = match->all_msgs.prev;
+    struct gfi_unexpected *msg;
+    bool is_last = gfi_list_is_empty(&match->all_msgs);
+
+    for (item = match->all_msgs.next; !is_last; item = next) {
+        next = item->next;
+        is_last = item == last; /* moved messages are behind it */
+        msg = gfi_of(item, struct gfi_unexpected, match.all);
+        if ((msg->match.source & GFI_NO_PEER) == from->id) {
+            gfi_match_remove_msg(match, &msg->match);
+            msg->match.source += to->id - (uint64_t)from->id;
+            msg->envelope.source = msg->match.source;
+            gfi_match_add_msg(match, &msg->match);
+        }
+    }
+}
+
+void gfi_recv_move_kept(const struct gfi_peer *from, const struct gfi_peer *to)
+{
+    struct gfi_domain *domain = from->domain;
+    unsigned i;
+
+    for (i = 0; i < GFI_MAX_EPS; i++) {
+        if (domain->eps[i] != NULL) {
+            gfi_recv_move_kept_in(&domain->eps[i]->tagged, from, to);
+            gfi_recv_move_kept_in(&domain->eps[i]->msg, from, to);
         }
     }
 }
