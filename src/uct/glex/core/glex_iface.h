@@ -225,6 +225,7 @@ static inline int uct_glex_iface_has_channel(const uct_glex_iface_t *iface,
 
 /* Attributes and addresses of the interface: glex_query.c */
 ucs_status_t uct_glex_iface_query(uct_iface_h tl_iface, uct_iface_attr_t *attr);
+ucs_status_t uct_glex_iface_estimate_perf(uct_iface_h tl_iface, uct_perf_attr_t *attr);
 ucs_status_t uct_glex_iface_get_address(uct_iface_h tl_iface, uct_iface_addr_t *addr);
 ucs_status_t uct_glex_iface_get_device_address(uct_iface_h tl_iface, uct_device_addr_t *addr);
 

@@ -547,7 +547,7 @@ static uct_iface_ops_t uct_glex_iface_ops = {
     .iface_is_reachable = uct_glex_iface_is_reachable};
 
 static uct_iface_internal_ops_t uct_glex_iface_internal_ops = {
-    UCT_GLEX_IFACE_INTERNAL_OPS.iface_estimate_perf = uct_base_iface_estimate_perf,
+    UCT_GLEX_IFACE_INTERNAL_OPS.iface_estimate_perf = uct_glex_iface_estimate_perf,
     .iface_vfs_refresh = (uct_iface_vfs_refresh_func_t)ucs_empty_function,
     .ep_query = (uct_ep_query_func_t)ucs_empty_function_return_unsupported,
     .ep_invalidate = (uct_ep_invalidate_func_t)ucs_empty_function_return_unsupported};
