@@ -9,7 +9,7 @@
 
 #define GFI_ATOMIC_FLAGS                                                                           \
     (FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE |                       \
-     FI_DELIVERY_COMPLETE | FI_MORE)
+     FI_DELIVERY_COMPLETE | FI_MORE | FI_FENCE)
 
 struct gfi_elements {
     const struct fi_ioc *ioc;

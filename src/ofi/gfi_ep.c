@@ -451,6 +451,7 @@ static void gfi_ep_init(struct gfi_ep *ep, const struct fi_info *info, void *con
     ep->caps = info->caps;
     ep->tx_flags = info->tx_attr != NULL ? info->tx_attr->op_flags : 0;
     ep->rx_flags = info->rx_attr != NULL ? info->rx_attr->op_flags : 0;
+    ep->is_ordered = info->tx_attr != NULL && (info->tx_attr->msg_order & GFI_RMA_ORDERS) != 0;
     ep->tx_size = gfi_params.tx_size;
     ep->inject_size = GFI_INJECT_SIZE;
     ep->min_multi_recv = 64;

@@ -11,11 +11,13 @@
 
 #define GFI_RMA_DIRECTIONS (FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)
 #define GFI_RMA_CAPS       (FI_RMA | FI_ATOMIC | FI_RMA_EVENT | GFI_RMA_DIRECTIONS)
-#define GFI_MSG_CAPS       (FI_MSG | FI_TAGGED | FI_SEND | FI_RECV | FI_MULTI_RECV | FI_DIRECTED_RECV)
-#define GFI_DOMAIN_CAPS    (FI_LOCAL_COMM | FI_REMOTE_COMM)
-#define GFI_SOURCE_CAPS    (FI_SOURCE | FI_SOURCE_ERR | FI_AV_USER_ID)
-#define GFI_CAPS           (GFI_MSG_CAPS | GFI_RMA_CAPS | GFI_SOURCE_CAPS | GFI_DOMAIN_CAPS)
-#define GFI_TX_CAPS        (FI_MSG | FI_TAGGED | FI_SEND | FI_RMA | FI_ATOMIC | FI_READ | FI_WRITE)
+#define GFI_MSG_CAPS                                                                               \
+    (FI_MSG | FI_TAGGED | FI_SEND | FI_RECV | FI_MULTI_RECV | FI_DIRECTED_RECV | FI_FENCE)
+#define GFI_DOMAIN_CAPS (FI_LOCAL_COMM | FI_REMOTE_COMM)
+#define GFI_SOURCE_CAPS (FI_SOURCE | FI_SOURCE_ERR | FI_AV_USER_ID)
+#define GFI_CAPS        (GFI_MSG_CAPS | GFI_RMA_CAPS | GFI_SOURCE_CAPS | GFI_DOMAIN_CAPS)
+#define GFI_TX_CAPS                                                                                \
+    (FI_MSG | FI_TAGGED | FI_SEND | FI_RMA | FI_ATOMIC | FI_READ | FI_WRITE | FI_FENCE)
 #define GFI_RX_CAPS                                                                                \
     (FI_MSG | FI_TAGGED | FI_RECV | FI_RMA | FI_ATOMIC | FI_REMOTE_READ | FI_REMOTE_WRITE |        \
      FI_MULTI_RECV | FI_DIRECTED_RECV | GFI_SOURCE_CAPS | FI_RMA_EVENT)
@@ -109,12 +111,12 @@ static const struct gfi_hint gfi_hints[] = {
     GFI_HINT_EP(rx_ctx_cnt, MOST, "no scalable endpoints, no shared contexts"),
     GFI_HINT_EP(msg_prefix_size, MOST, "no message prefixes"),
     GFI_HINT_EP(auth_key_size, MOST, "no authorization keys"),
-    GFI_HINT_EP(max_order_raw_size, MOST, "no order between RMA operations"),
-    GFI_HINT_EP(max_order_war_size, MOST, "no order between RMA operations"),
-    GFI_HINT_EP(max_order_waw_size, MOST, "no order between RMA operations"),
+    GFI_HINT_EP(max_order_raw_size, MOST, "order needs a msg_order of RMA"),
+    GFI_HINT_EP(max_order_war_size, MOST, "order needs a msg_order of RMA"),
+    GFI_HINT_EP(max_order_waw_size, MOST, "order needs a msg_order of RMA"),
     GFI_HINT_TX(caps, BITS, GFI_DOMAIN_CAPS | FI_DIRECTED_RECV, "capabilities of a sender"),
     GFI_HINT_TX(op_flags, BITS, GFI_TX_OP_FLAGS, "flags of sends"),
-    GFI_HINT_TX(msg_order, BITS, 0, "sends stay in order behind sends, and nothing else"),
+    GFI_HINT_TX(msg_order, BITS, GFI_RMA_ORDERS, "RMA has no order behind sends"),
     GFI_HINT_TX(comp_order, BITS, 0, "completions have no order"),
     GFI_HINT_TX(inject_size, MOST, 0, "bytes of an injected message"),
     GFI_HINT_TX(size, MOST, 0, "outstanding operations: FI_GLEX_TX_SIZE"),
@@ -122,7 +124,7 @@ static const struct gfi_hint gfi_hints[] = {
     GFI_HINT_TX(rma_iov_limit, MOST, 1, "pieces of remote memory"),
     GFI_HINT_RX(caps, BITS, GFI_DOMAIN_CAPS, "capabilities of a receiver"),
     GFI_HINT_RX(op_flags, BITS, GFI_RX_OP_FLAGS, "flags of receives"),
-    GFI_HINT_RX(msg_order, BITS, 0, "sends stay in order behind sends, and nothing else"),
+    GFI_HINT_RX(msg_order, BITS, GFI_RMA_ORDERS, "RMA has no order behind sends"),
     GFI_HINT_RX(comp_order, BITS, 0, "completions have no order"),
     GFI_HINT_RX(size, MOST, 0, "receives: FI_GLEX_RX_SIZE"),
     GFI_HINT_RX(iov_limit, MOST, 0, "pieces of local memory"),
@@ -388,9 +390,11 @@ static void gfi_apply_hints(uint32_t version, const struct fi_info *hints, struc
     }
     if (hints->tx_attr != NULL) {
         info->tx_attr->op_flags = hints->tx_attr->op_flags;
+        info->tx_attr->msg_order |= hints->tx_attr->msg_order;
     }
     if (hints->rx_attr != NULL) {
         info->rx_attr->op_flags = hints->rx_attr->op_flags;
+        info->rx_attr->msg_order |= hints->rx_attr->msg_order;
     }
 }
 
@@ -420,6 +424,16 @@ static int gfi_resolve(const char *node, uint64_t flags, const struct fi_info *h
     return gfi_set_addr(info, &addr, &info->dest_addr, &info->dest_addrlen);
 }
 
+/* An endpoint that keeps orders of RMA keeps them for accesses of any length */
+static void gfi_allow_order(const struct fi_info *hints, struct fi_info *info)
+{
+    if (hints->tx_attr != NULL && (hints->tx_attr->msg_order & GFI_RMA_ORDERS)) {
+        info->ep_attr->max_order_raw_size = SIZE_MAX;
+        info->ep_attr->max_order_war_size = SIZE_MAX;
+        info->ep_attr->max_order_waw_size = SIZE_MAX;
+    }
+}
+
 /* Applies the hints and the addresses. @return 0, or a negative FI_ error with a line in the log */
 static int gfi_adapt(uint32_t version, const char *node, uint64_t flags,
                      const struct fi_info *hints, struct fi_info *info)
@@ -430,6 +444,7 @@ static int gfi_adapt(uint32_t version, const char *node, uint64_t flags,
         info->caps &= ~FI_SOURCE_ERR; /* programs must be ready for such errors */
         info->rx_attr->caps &= ~FI_SOURCE_ERR;
     } else {
+        gfi_allow_order(hints, info);
         ret = gfi_check_hints(version, hints, info);
         if (ret != 0) {
             return ret;

@@ -9,8 +9,9 @@
 
 #define GFI_RMA_FLAGS                                                                              \
     (FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE |                       \
-     FI_DELIVERY_COMPLETE | FI_REMOTE_CQ_DATA | FI_MORE)
-#define GFI_RMA_SLOW_FLAGS (FI_REMOTE_CQ_DATA | FI_DELIVERY_COMPLETE | FI_TRANSMIT_COMPLETE)
+     FI_DELIVERY_COMPLETE | FI_REMOTE_CQ_DATA | FI_MORE | FI_FENCE)
+#define GFI_RMA_SLOW_FLAGS                                                                         \
+    (FI_REMOTE_CQ_DATA | FI_DELIVERY_COMPLETE | FI_TRANSMIT_COMPLETE | FI_FENCE)
 
 struct gfi_rma {
     struct gfi_ep *ep;
@@ -62,7 +63,8 @@ static int gfi_rma_now(const struct gfi_rma *rma, struct gfi_peer *peer)
     uint64_t remote;
 
     if (rma->iov_count != 1 || (rma->flags & GFI_RMA_SLOW_FLAGS) ||
-        !gfi_list_is_empty(&peer->rma) || iov->iov_len == 0) {
+        !gfi_list_is_empty(&peer->rma) || peer->holds > 0 || rma->ep->is_ordered ||
+        iov->iov_len == 0) {
         return 1;
     }
     rkey = gfi_rkey_find(peer, rma->key);

@@ -2,7 +2,7 @@
 
 #define GFI_TAGGED_SEND_FLAGS                                                                      \
     (FI_REMOTE_CQ_DATA | FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE |   \
-     FI_DELIVERY_COMPLETE | FI_MORE)
+     FI_DELIVERY_COMPLETE | FI_MORE | FI_FENCE)
 
 static ssize_t gfi_tsend(struct fid_ep *fid, const void *buf, size_t len, void *desc,
                          fi_addr_t dest, uint64_t tag, void *context)

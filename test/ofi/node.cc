@@ -23,6 +23,7 @@ Node::Node(const Wish &wish)
     hints->domain_attr->threading = wish.threading;
     hints->domain_attr->data_progress = wish.data_progress;
     hints->tx_attr->op_flags = wish.tx_op_flags;
+    hints->tx_attr->msg_order = hints->rx_attr->msg_order = wish.msg_order;
     hints->fabric_attr->prov_name = strdup("glex");
     int ret = fi_getinfo(FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION), nullptr, nullptr, 0, hints,
                          &info);

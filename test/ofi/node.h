@@ -28,6 +28,7 @@ constexpr int MR_BASIC = 1 << 0, MR_SCALABLE = 1 << 1;
 struct Wish {
     uint64_t caps = 0;
     uint64_t tx_op_flags = 0;
+    uint64_t msg_order = 0;
     int mr_mode = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
     fi_threading threading = FI_THREAD_DOMAIN;
     fi_progress data_progress = FI_PROGRESS_UNSPEC;

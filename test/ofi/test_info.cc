@@ -38,6 +38,11 @@ TEST(Info, WhatIsOfferedIsGranted)
     EXPECT_EQ(0, ask([](fi_info *h) { h->domain_attr->mr_mode = MR_BASIC; }));
     EXPECT_EQ(0, ask([](fi_info *h) { h->domain_attr->mr_mode = MR_SCALABLE; }));
     EXPECT_EQ(0, ask([](fi_info *h) { h->mode = FI_CONTEXT | FI_CONTEXT2; }));
+    EXPECT_EQ(0, ask([](fi_info *h) { h->caps = FI_RMA | FI_FENCE; }));
+    EXPECT_EQ(0, ask([](fi_info *h) {
+                  h->tx_attr->msg_order = FI_ORDER_WAW;
+                  h->ep_attr->max_order_waw_size = 1 << 20;
+              }));
     EXPECT_EQ(0, ask([](fi_info *h) { h->addr_format = FI_ADDR_STR; }));
     EXPECT_EQ(0, ask([](fi_info *h) { h->caps = FI_MSG | FI_SOURCE | FI_SOURCE_ERR; }));
 }
@@ -69,7 +74,8 @@ TEST(Info, WhatProgramsAskFor)
         {"NCCL plug-in, host memory", FI_TAGGED | FI_MSG | FI_LOCAL_COMM | FI_REMOTE_COMM,
          FI_PROGRESS_AUTO, FI_PROGRESS_UNSPEC, FI_THREAD_SAFE, 0, FI_ORDER_SAS},
         {"Chapel comm=ofi", FI_MSG | FI_MULTI_RECV | FI_RMA | FI_ATOMIC, FI_PROGRESS_MANUAL,
-         FI_PROGRESS_MANUAL, FI_THREAD_SAFE, FI_DELIVERY_COMPLETE, 0},
+         FI_PROGRESS_MANUAL, FI_THREAD_SAFE, FI_DELIVERY_COMPLETE,
+         FI_ORDER_RAW | FI_ORDER_WAW | FI_ORDER_SAW | FI_ORDER_SAS},
         {"oneCCL", FI_TAGGED | FI_DIRECTED_RECV, FI_PROGRESS_UNSPEC, FI_PROGRESS_MANUAL,
          FI_THREAD_ENDPOINT, 0, 0},
     };
@@ -104,7 +110,6 @@ struct Refused {
 
 const Refused refused[] = {
     {"collectives", "caps", [](fi_info *h) { h->caps = FI_COLLECTIVE; }},
-    {"fences", "caps", [](fi_info *h) { h->caps = FI_RMA | FI_FENCE; }},
     {"fences of all operations", "tx_attr->op_flags",
      [](fi_info *h) { h->tx_attr->op_flags = FI_FENCE; }},
     {"triggered operations", "caps", [](fi_info *h) { h->caps = FI_MSG | FI_TRIGGER; }},
@@ -116,11 +121,12 @@ const Refused refused[] = {
      [](fi_info *h) { h->ep_attr->protocol = FI_PROTO_UDP; }},
     {"unknown progress", "domain_attr->data_progress",
      [](fi_info *h) { h->domain_attr->data_progress = fi_progress(4); }},
-    {"ordered RMA", "tx_attr->msg_order", [](fi_info *h) { h->tx_attr->msg_order = FI_ORDER_RAW; }},
+    {"RMA behind sends", "tx_attr->msg_order",
+     [](fi_info *h) { h->tx_attr->msg_order = FI_ORDER_WAS; }},
     {"ordered long writes", "ep_attr->max_order_waw_size",
      [](fi_info *h) { h->ep_attr->max_order_waw_size = 8; }},
-    {"ordered RMA of receivers", "rx_attr->msg_order",
-     [](fi_info *h) { h->rx_attr->msg_order = FI_ORDER_WAW; }},
+    {"RMA behind sends, of receivers", "rx_attr->msg_order",
+     [](fi_info *h) { h->rx_attr->msg_order = FI_ORDER_RAS; }},
     {"long injects", "tx_attr->inject_size", [](fi_info *h) { h->tx_attr->inject_size = 1 << 20; }},
     {"long error data", "domain_attr->max_err_data",
      [](fi_info *h) { h->domain_attr->max_err_data = 256; }},

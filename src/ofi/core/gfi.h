@@ -48,6 +48,11 @@
 #define GFI_DOMAIN_NAME "glex-gni0"
 #define GFI_PROTOCOL    (0x676c6578u | 1u << 31) /* "glex", and the bit of protocols of providers */
 #define GFI_IOV_LIMIT   4
+/* Orders that an endpoint keeps if the program asks for one of them */
+#define GFI_RMA_ORDERS                                                                             \
+    (FI_ORDER_RAR | FI_ORDER_RAW | FI_ORDER_WAR | FI_ORDER_WAW | FI_ORDER_SAR | FI_ORDER_SAW |     \
+     FI_ORDER_RMA_RAR | FI_ORDER_RMA_RAW | FI_ORDER_RMA_WAR | FI_ORDER_RMA_WAW |                   \
+     FI_ORDER_ATOMIC_RAR | FI_ORDER_ATOMIC_RAW | FI_ORDER_ATOMIC_WAR | FI_ORDER_ATOMIC_WAW)
 /* Bits of mr_mode, flags of registration and a model of progress, whose names newer versions of
  * libfabric warn of, or older or newer ones lack */
 #define GFI_MR_BASIC                 (1 << 0)
@@ -130,6 +135,7 @@ struct gfi_domain {
 
     struct gfi_op **ops; /* by index; unused entries are linked */
     uint32_t num_ops;
+    uint64_t next_seq; /* of operations, in the order of calls */
     struct gfi_list free_ops;
     struct gfi_addr addr; /* of the domain: ep is 0 */
     bool has_text_addrs;  /* FI_ADDR_STR: programs give and get addresses as strings */
@@ -284,6 +290,7 @@ struct gfi_ep {
     bool tx_selective, rx_selective;
     bool tx_plain; /* sends without flags: nothing but an entry in tx_cq, if any */
     bool enabled;
+    bool is_ordered; /* RMA, atomic operations and sends stay in order behind RMA */
     size_t inject_size;
     size_t min_multi_recv;
     size_t num_tx; /* operations of the sending side that are not over */

@@ -100,10 +100,24 @@ struct gfi_op *gfi_op_new(struct gfi_ep *ep, struct gfi_peer *peer, enum gfi_op_
     op->type = type;
     op->ep = ep;
     op->peer = peer;
+    op->seq = domain->next_seq++;
     op->memh = UCT_MEM_HANDLE_NULL;
     gfi_list_add(&peer->ops, &op->link);
     ep->num_tx += type != GFI_OP_RECV;
     return op;
+}
+
+/* The end of an operation may have waiting operations of the same peer start */
+static void gfi_op_release(struct gfi_op *op)
+{
+    struct gfi_peer *peer = op->peer;
+
+    peer->holds -= op->is_held;
+    op->is_held = false;
+    gfi_peer_update(peer);
+    if (!gfi_list_is_empty(&peer->rma) || !gfi_list_is_empty(&peer->deferred)) {
+        gfi_peer_set_due(peer);
+    }
 }
 
 void gfi_op_free(struct gfi_op *op)
@@ -130,6 +144,9 @@ void gfi_op_free(struct gfi_op *op)
     op->generation++;
     gfi_list_del(&op->link);
     gfi_list_add(&domain->free_ops, &op->link);
+    if (gfi_unlikely(op->peer->holds > 0)) {
+        gfi_op_release(op);
+    }
 }
 
 uint64_t gfi_op_number(const struct gfi_op *op)
@@ -163,6 +180,61 @@ void gfi_ops_cleanup(struct gfi_domain *domain)
         free(domain->ops[i]);
     }
     free(domain->ops);
+}
+
+/* ---- order ---- */
+
+/* Whether an endpoint's order has `op` wait for an earlier operation. Atomic operations are messages, so
+ * they stay in order among themselves, and sends stay behind them */
+static bool gfi_op_is_ordered_behind(const struct gfi_op *op, const struct gfi_op *other,
+                                     bool is_waiting)
+{
+    if (!op->ep->is_ordered || other->type == GFI_OP_SEND) {
+        return false;
+    }
+    return other->type != GFI_OP_ATOMIC || is_waiting || op->type == GFI_OP_WRITE ||
+           op->type == GFI_OP_READ;
+}
+
+/* @param is_waiting  The operations of the list have not started. The list is in their order then.
+ * @return whether `op` waits for one of the list */
+static bool gfi_op_waits_for(const struct gfi_op *op, const struct gfi_list *list, bool is_waiting)
+{
+    const struct gfi_op *other;
+    struct gfi_list *item;
+
+    gfi_list_for_each(item, list) {
+        other = gfi_list_entry(item, struct gfi_op, link);
+        if (other->seq >= op->seq && is_waiting) {
+            return false;
+        }
+        if (other->seq < op->seq && other->ep == op->ep && other->type != GFI_OP_RECV &&
+            ((op->flags & FI_FENCE) || (is_waiting && (other->flags & FI_FENCE)) ||
+             gfi_op_is_ordered_behind(op, other, is_waiting))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool gfi_op_may_start(const struct gfi_op *op)
+{
+    struct gfi_peer *peer = op->peer;
+
+    if (gfi_likely(peer->holds == 0)) {
+        return true;
+    }
+    if (gfi_op_waits_for(op, &peer->ops, false) || gfi_op_waits_for(op, &peer->rma, true) ||
+        gfi_op_waits_for(op, &peer->deferred, true)) {
+        return false;
+    }
+    /* writes that went to the NIC at once have no operation */
+    if ((op->flags & FI_FENCE) &&
+        uct_ep_flush(peer->uct_ep, UCT_FLUSH_FLAG_LOCAL, NULL) != UCS_OK) {
+        gfi_peer_set_due(peer);
+        return false;
+    }
+    return true;
 }
 
 /* ---- going on ---- */

@@ -63,7 +63,9 @@ struct gfi_op {
     struct gfi_list link; /* of the peer's operations, or free_ops */
     struct gfi_list due;  /* domain->due_ops */
     bool is_due, in_use;
+    bool is_held; /* counted in peer->holds */
     enum gfi_op_type type;
+    uint64_t seq; /* in the order of calls */
     uint32_t index, generation;
     /* RECV: ends the operation. NULL: gfi_op_complete() reports the operation */
     void (*finish)(struct gfi_op *op, int error);
@@ -107,6 +109,21 @@ struct gfi_op *gfi_op_find(struct gfi_domain *domain, const struct gfi_peer *pee
                            enum gfi_op_type type, uint64_t number);
 uint64_t gfi_op_number(const struct gfi_op *op);
 
+/** Locked: later operations may have to wait for this one: it has FI_FENCE, or its endpoint keeps
+ *  orders. */
+static inline void gfi_op_hold(struct gfi_op *op)
+{
+    op->is_held = true;
+    op->peer->holds++;
+    gfi_peer_update(op->peer);
+}
+
+/**
+ * Locked: whether an operation need not wait for earlier ones of its endpoint to the same peer.
+ * Otherwise gfi_op_free() of an earlier one has gfi_progress() try again.
+ */
+bool gfi_op_may_start(const struct gfi_op *op);
+
 /** Locked: have gfi_progress() go on with the operation. */
 void gfi_op_set_due(struct gfi_op *op);
 
@@ -147,7 +164,8 @@ struct gfi_send {
     uint64_t tag, data;
     bool tagged;
     void *context;
-    uint64_t flags; /* FI_REMOTE_CQ_DATA, FI_COMPLETION, FI_INJECT, FI_*_COMPLETE */
+    uint64_t flags; /* FI_REMOTE_CQ_DATA, FI_COMPLETION, FI_INJECT, FI_FENCE, FI_*_COMPLETE */
+    const struct gfi_op *deferred; /* the operation that has waited, or NULL */
 };
 
 #define GFI_SEND_WAITS 1

@@ -228,15 +228,6 @@ void gfi_peers_cleanup(struct gfi_domain *domain)
 
 /* ---- sending ---- */
 
-void gfi_peer_set_due(struct gfi_peer *peer)
-{
-    if (!peer->is_due) {
-        peer->is_due = true;
-        gfi_list_add(&peer->domain->due_peers, &peer->due);
-    }
-    gfi_set_due(peer->domain);
-}
-
 struct gfi_packed {
     const void *bytes;
     size_t len;
@@ -335,14 +326,6 @@ bool gfi_peer_progress(struct gfi_peer *peer)
 }
 
 /* ---- state ---- */
-
-void gfi_peer_update(struct gfi_peer *peer)
-{
-    bool simple = peer->ready && !peer->left && !peer->pressed && peer->error == 0 &&
-                  peer->first_ctl == NULL && gfi_list_is_empty(&peer->deferred);
-
-    peer->short_max = simple ? (ssize_t)(peer->domain->short_size - sizeof(uint64_t)) : -1;
-}
 
 void gfi_peer_connect(struct gfi_peer *peer)
 {

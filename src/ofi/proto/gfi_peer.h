@@ -71,6 +71,7 @@ struct gfi_peer {
                        * replaced this one */
     unsigned entries; /* of address vectors */
     size_t kept;      /* unexpected messages */
+    unsigned holds;   /* operations for which later ones may have to wait: gfi_op_hold() */
     struct gfi_domain *domain;
     struct gfi_ctl *first_ctl, **last_ctl;
     struct gfi_list ops;      /* operations that wait for the peer */
@@ -115,11 +116,25 @@ void gfi_peer_send_fin(struct gfi_peer *peer, uint64_t op, int error);
 /** Locked: send waiting messages. @return whether nothing is left */
 bool gfi_peer_progress(struct gfi_peer *peer);
 
-/** Locked: have gfi_progress() call gfi_peer_progress(). */
-void gfi_peer_set_due(struct gfi_peer *peer);
+/** Locked: have gfi_progress() call gfi_peer_progress(), and start waiting operations. */
+static inline void gfi_peer_set_due(struct gfi_peer *peer)
+{
+    if (!peer->is_due) {
+        peer->is_due = true;
+        gfi_list_add(&peer->domain->due_peers, &peer->due);
+    }
+    gfi_set_due(peer->domain);
+}
 
-/** Locked: update the derived state after a change of `pressed`, `ready`, `error` or a queue. */
-void gfi_peer_update(struct gfi_peer *peer);
+/** Locked: update the derived state after a change of `pressed`, `ready`, `error`, `holds` or a
+ *  queue. */
+static inline void gfi_peer_update(struct gfi_peer *peer)
+{
+    bool simple = peer->ready && !peer->left && !peer->pressed && peer->error == 0 &&
+                  peer->holds == 0 && peer->first_ctl == NULL && gfi_list_is_empty(&peer->deferred);
+
+    peer->short_max = simple ? (ssize_t)(peer->domain->short_size - sizeof(uint64_t)) : -1;
+}
 
 /** Locked: the peer is dead. Operations on the peer end with an error. Receives that name the peer
  * end when the NIC's queues are empty. */

@@ -44,6 +44,7 @@ static void gfi_progress_peers(struct gfi_domain *domain)
         peer = gfi_list_entry(due.next, struct gfi_peer, due);
         gfi_list_del(&peer->due);
         peer->is_due = false;
+        gfi_rma_start_waiting(peer);
         if (!gfi_peer_progress(peer) || !gfi_send_deferred(peer)) {
             gfi_peer_set_due(peer);
         }

@@ -207,7 +207,7 @@ static ucs_status_t gfi_rma_flush(struct gfi_op *op)
     ucs_status_t status = UCS_OK;
 
     if (op->type != GFI_OP_READ && !op->flushed &&
-        (gfi_rkey_is_counted(op->rkey, true) ||
+        (gfi_rkey_is_counted(op->rkey, true) || op->ep->is_ordered ||
          (op->flags & (FI_REMOTE_CQ_DATA | FI_DELIVERY_COMPLETE | FI_TRANSMIT_COMPLETE)))) {
         status = uct_ep_flush(op->peer->uct_ep, UCT_FLUSH_FLAG_LOCAL, &op->comp);
         if (status == UCS_INPROGRESS) {
@@ -348,8 +348,16 @@ static bool gfi_rma_start(struct gfi_op *op)
 
 void gfi_rma_start_waiting(struct gfi_peer *peer)
 {
-    while (peer->error == 0 && peer->ready && !gfi_list_is_empty(&peer->rma) &&
-           gfi_rma_start(gfi_list_entry(peer->rma.next, struct gfi_op, link))) {
+    struct gfi_op *op;
+
+    while (peer->error == 0 && peer->ready && !gfi_list_is_empty(&peer->rma)) {
+        op = gfi_list_entry(peer->rma.next, struct gfi_op, link);
+        if (!gfi_op_may_start(op) || !gfi_rma_start(op)) {
+            break;
+        }
+        if (gfi_unlikely(peer->holds > 0) && !gfi_list_is_empty(&peer->deferred)) {
+            gfi_peer_set_due(peer); /* sends that waited for an operation with FI_FENCE */
+        }
     }
 }
 
@@ -357,6 +365,9 @@ void gfi_rma_submit(struct gfi_op *op)
 {
     struct gfi_peer *peer = op->peer;
 
+    if (gfi_unlikely(op->ep->is_ordered) || gfi_unlikely(op->flags & FI_FENCE)) {
+        gfi_op_hold(op);
+    }
     gfi_list_del(&op->link);
     gfi_list_add(&peer->rma, &op->link);
     gfi_rma_start_waiting(peer);

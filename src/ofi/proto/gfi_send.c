@@ -52,6 +52,7 @@ static struct gfi_op *gfi_send_new_op(const struct gfi_send *send, struct gfi_pe
         op->data = send->data;
         op->place = *place;
         op->len = place->len;
+        op->seq = send->deferred != NULL ? send->deferred->seq : op->seq;
     }
     return op;
 }
@@ -305,6 +306,9 @@ static int gfi_send_defer(const struct gfi_send *send, struct gfi_peer *peer, ui
         return -FI_EAGAIN;
     }
     op->dst_ep = dst_ep;
+    if (send->flags & FI_FENCE) {
+        gfi_op_hold(op);
+    }
     gfi_list_del(&op->link);
     gfi_list_add(&peer->deferred, &op->link);
     gfi_peer_update(peer);
@@ -321,7 +325,8 @@ static bool gfi_send_deferred_one(struct gfi_op *op)
                             .data = op->data,
                             .tagged = (op->cq_flags & FI_TAGGED) != 0,
                             .context = op->context,
-                            .flags = op->flags};
+                            .flags = op->flags,
+                            .deferred = op};
     int ret;
 
     op->ep->num_tx--; /* gfi_send_now() counts the operation again */
@@ -338,8 +343,14 @@ static bool gfi_send_deferred_one(struct gfi_op *op)
 
 bool gfi_send_deferred(struct gfi_peer *peer)
 {
+    struct gfi_op *op;
+
     while (peer->ready && peer->error == 0 && !gfi_list_is_empty(&peer->deferred)) {
-        if (!gfi_send_deferred_one(gfi_list_entry(peer->deferred.next, struct gfi_op, link))) {
+        op = gfi_list_entry(peer->deferred.next, struct gfi_op, link);
+        if (!gfi_op_may_start(op)) {
+            break; /* the end of an earlier operation goes on */
+        }
+        if (!gfi_send_deferred_one(op)) {
             return false;
         }
     }
@@ -348,6 +359,18 @@ bool gfi_send_deferred(struct gfi_peer *peer)
 }
 
 /* ---- both ---- */
+
+/* A message that may have to wait for earlier operations. @return as gfi_send() */
+static int gfi_send_in_order(const struct gfi_send *send, struct gfi_peer *peer, uint64_t dst_ep,
+                             const struct gfi_place *place)
+{
+    int ret = gfi_send_defer(send, peer, dst_ep, place);
+
+    if (ret == GFI_SEND_WAITS && !gfi_send_deferred(peer)) {
+        gfi_peer_set_due(peer);
+    }
+    return ret;
+}
 
 ssize_t gfi_send(const struct gfi_send *send)
 {
@@ -370,6 +393,8 @@ ssize_t gfi_send(const struct gfi_send *send)
         ret = -FI_EAGAIN;
     } else if (ret == -FI_EAGAIN || (ret == 0 && !gfi_list_is_empty(&peer->deferred))) {
         ret = gfi_send_defer(send, peer, entry->header, &place);
+    } else if (ret == 0 && gfi_unlikely(peer->holds > 0 || (send->flags & FI_FENCE))) {
+        ret = gfi_send_in_order(send, peer, entry->header, &place);
     } else if (ret == 0) {
         ret = gfi_send_now(send, peer, entry->header, &place);
     }
