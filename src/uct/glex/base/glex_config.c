@@ -77,7 +77,8 @@ ucs_config_field_t uct_glex_iface_config_table[] = {
 
     {"MIN_RNDV", "auto",
      "The shortest message that UCP sends by rendezvous; 0: UCP decides alone.\n"
-     "auto: 16385 over the software NIC on one host, else 0. With am_zcopy at most ZC_MAX_SIZE",
+     "At most ZC_MAX_SIZE if am_zcopy is offered.\n"
+     "auto: 16385 over the software NIC on one host without am_zcopy, else 0",
      UCT_GLEX_CONFIG(min_rndv), UCS_CONFIG_TYPE_MEMUNITS},
 
     {"SR_CREDIT_START", "8", "Messages that a new peer may send", UCT_GLEX_CONFIG(sr_credit_start),

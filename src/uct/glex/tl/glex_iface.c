@@ -307,7 +307,8 @@ static void uct_glex_iface_init_zcopy(uct_glex_iface_t *iface,
     if (config->min_rndv != UCS_MEMUNITS_AUTO) {
         iface->config.min_rndv = config->min_rndv;
     } else {
-        iface->config.min_rndv = is_syscall ? UCT_GLEX_MIN_RNDV : 0;
+        iface->config.min_rndv =
+            (is_syscall && (iface->config.max_zcopy == 0)) ? UCT_GLEX_MIN_RNDV : 0;
     }
     if (iface->config.max_zcopy > 0) {
         iface->config.min_rndv = ucs_min(iface->config.min_rndv, iface->config.max_zcopy);
