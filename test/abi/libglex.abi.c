@@ -348,10 +348,7 @@ struct glex_mgmt_info {
     } report;
     uint64_t time_ns;
 };
-enum glex_mgmt_flag {
-    GLEX_MGMT_FLAG_FENCE = 1,
-    GLEX_MGMT_FLAG_MORE = 2
-};
+enum glex_mgmt_flag { GLEX_MGMT_FLAG_FENCE = 1, GLEX_MGMT_FLAG_MORE = 2 };
 glex_ret_t glex_send_mgmt_req(glex_ep_handle_t ep, struct glex_mgmt_info *req, int32_t flag);
 glex_ret_t glex_receive_mgmt_ack(glex_ep_handle_t ep, int32_t timeout, struct glex_mgmt_info *ack);
 enum glex_ext_cap {
