@@ -102,7 +102,7 @@ apart_message()
 
 # A process that takes itself for one of another host
 # shellcheck disable=SC2016
-other_host=('printf "%s\n" 00000000-0000-0000-0000-0000000000$RANDOM >"$0.id.$$"
+other_host=('printf "00000000-0000-0000-0000-%012x\n" $((RANDOM + 1)) >"$0.id.$$"
     mount --bind "$0.id.$$" /proc/sys/kernel/random/boot_id && exec "$@"')
 
 messages_in_namespaces()
