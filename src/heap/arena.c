@@ -102,17 +102,7 @@ static int arena_madvise(void *addr, uint64_t len, int advice)
  * file. */
 static bool arena_has_file(void)
 {
-    char path[32], name[64], right[64];
-    ssize_t len;
-
-    snprintf(path, sizeof(path), "/proc/self/fd/%d", arena.fd);
-    snprintf(right, sizeof(right), SHARED_HEAP_LINK_FORMAT, (unsigned long long)arena.id);
-    len = arena.fd < 0 ? -1 : readlink(path, name, sizeof(name) - 1);
-    if (len < 0) {
-        return false;
-    }
-    name[len] = '\0';
-    return strcmp(name, right) == 0;
+    return shared_heap_is_file(arena.fd, arena.id);
 }
 
 /* Moves the descriptor out of the way of the program's. */
@@ -128,9 +118,9 @@ static int arena_move_fd(int fd)
 }
 
 /*
- * Makes a file that has no name in any file system: it is gone with its last process. The file is as
- * long as the arena can become. Its pages come as they are used. The length is sealed, so no access
- * of a peer is beyond the end.
+ * Makes a file without a name in any file system. The kernel removes the file with the last process
+ * that has the file. The file is as long as the arena can become. Its pages come as they are used.
+ * The length is sealed, so no access of a peer is beyond the end.
  */
 static int arena_make_file(uint64_t size)
 {

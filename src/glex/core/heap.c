@@ -47,23 +47,6 @@ uint64_t glex_heap_file_off(struct glex_endpoint *ep, const char *addr, uint64_t
     return GLEX_MMT_HEAP | offset;
 }
 
-/* Whether a descriptor is of a file in memory with this random number in its name. Only the owner
- * of the heap, and processes that got the file from it, have such a descriptor. */
-static bool heap_is_right(int fd, uint64_t id)
-{
-    char path[32], name[64], right[64];
-    ssize_t len;
-
-    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-    snprintf(right, sizeof(right), SHARED_HEAP_LINK_FORMAT, (unsigned long long)id);
-    len = readlink(path, name, sizeof(name) - 1);
-    if (len < 0) {
-        return false;
-    }
-    name[len] = '\0';
-    return strcmp(name, right) == 0;
-}
-
 /* A path alone has no effect on the file, whatever file the number names now. */
 static int heap_open_path(uint32_t pid, uint32_t number, uint64_t id)
 {
@@ -72,7 +55,7 @@ static int heap_open_path(uint32_t pid, uint32_t number, uint64_t id)
 
     snprintf(path, sizeof(path), "/proc/%" PRIu32 "/fd/%" PRIu32, pid, number);
     fd = open(path, O_PATH | O_CLOEXEC);
-    if (fd >= 0 && !heap_is_right(fd, id)) {
+    if (fd >= 0 && !shared_heap_is_file(fd, id)) {
         close(fd);
         fd = -1;
     }

@@ -109,8 +109,7 @@ struct gfi_op *gfi_op_find(struct gfi_domain *domain, const struct gfi_peer *pee
                            enum gfi_op_type type, uint64_t number);
 uint64_t gfi_op_number(const struct gfi_op *op);
 
-/** Locked: later operations may have to wait for this one: it has FI_FENCE, or its endpoint keeps
- *  orders. */
+/** Locked: later operations may have to wait for `op`, which has FI_FENCE or an endpoint with orders. */
 static inline void gfi_op_hold(struct gfi_op *op)
 {
     op->is_held = true;

@@ -67,8 +67,7 @@ struct gfi_peer {
     bool is_known;    /* domain->peer_by_addr leads to the peer */
     bool is_cut;      /* a message of the peer was lost here: nothing after that message arrives */
     int error;        /* FI_ error, once the peer has failed */
-    uint32_t source;  /* messages of the peer match as of this number: its own, or of the peer that
-                       * replaced this one */
+    uint32_t source; /* the number of the sender for matching: `id`, or the `id` of the successor */
     unsigned entries; /* of address vectors */
     size_t kept;      /* unexpected messages */
     unsigned holds;   /* operations for which later ones may have to wait: gfi_op_hold() */

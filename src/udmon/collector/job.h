@@ -9,8 +9,8 @@
  *
  * The values of a node are means over the job's time there: "cpu" in cores, "memory" in bytes, and
  * per second "network_in", "network_out", "rdma_in", "rdma_out", "read", "written" in bytes.
- * Network and RDMA are those of the whole node; "others" counts other jobs that ran on the node
- * meanwhile. A line has the sum over the nodes, and the least and the greatest value of a node.
+ * Network and RDMA are those of the whole node; "others" is the number of other jobs on the
+ * node in that time. A line has the sum over the nodes, and the least and the greatest value of a node.
  * "imbalance" is the greatest value of a node divided by the mean of the nodes. "cores" is null if
  * the agents do not send it.
  */

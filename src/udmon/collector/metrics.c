@@ -199,7 +199,7 @@ static int line_family_compare(const void *left, const void *right)
     return family_compare(left, right);
 }
 
-/* The next label of a part that tells it from other histograms; the others are bounds. */
+/* The next label of a part that is no bound (`le`, `quantile`): these labels name the histogram. */
 static bool part_label(const char **at_p, struct udmon_label *label)
 {
     bool found;
