@@ -142,8 +142,9 @@ TEST(AlertExpr, Templates)
     EXPECT_STREQ("n1 has 0.1 of .", text);
     free(text);
     labels_free(&labels);
-    for (const char *wrong : {"{{ $value | humanize }}", "{{", "{{ .Labels }}", "{{ $labels. }}",
-                              "{{ if $value }}", "{{ $valued }}"}) {
+    for (const char *wrong :
+         {"999999999y", "292y53w", "{{ $value | humanize }}", "{{", "{{ .Labels }}",
+          "{{ $labels. }}", "{{ if $value }}", "{{ $valued }}"}) {
         EXPECT_NE(nullptr, template_check(wrong)) << wrong;
     }
 }
@@ -159,7 +160,8 @@ TEST(AlertRules, Durations)
         EXPECT_TRUE(rules_duration(text, &ms)) << text;
         EXPECT_EQ(expected, ms) << text;
     }
-    for (const char *wrong : {"", "5", "m", "5 m", "5x", "1m1h", "1m2m", "-5m", "1.5h"}) {
+    for (const char *wrong :
+         {"", "5", "m", "5 m", "5x", "1m1h", "1m2m", "-5m", "1.5h", "999999999y", "292y53w"}) {
         EXPECT_FALSE(rules_duration(wrong, &ms)) << wrong;
     }
 }

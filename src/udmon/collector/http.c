@@ -492,7 +492,8 @@ static struct MHD_Response *http_job(struct http_request *request, sqlite3 *db,
     struct json_object *answer;
 
     if ((id == NULL) || !job_id_valid(id) || (range.from_ms < 0) || (range.until_ms < 0) ||
-        (range.until_ms >= HTTP_TIME_END_MS) || (range.points <= 0) || (range.points > 1000) ||
+        (range.from_ms >= HTTP_TIME_END_MS) || (range.until_ms >= HTTP_TIME_END_MS) ||
+        (range.points <= 0) || (range.points > 1000) ||
         ((range.until_ms > 0) && (range.until_ms <= range.from_ms))) {
         return http_fail(request, MHD_HTTP_BAD_REQUEST,
                          "job is needed: its number; points is 1 to 1000, from is before until");

@@ -241,15 +241,17 @@ static int part_compare(const struct line *a, const struct line *b)
     }
 }
 
-/* The upper bound of a bucket, or the quantile. */
+/* The upper bound of a bucket, or the quantile. NaN would have no place in an order. */
 static double part_bound(const struct line *line)
 {
     const char *at = line->name + line->name_length;
     struct udmon_label label;
+    double bound;
 
     while (udmon_label_next(&at, &label)) {
         if (udmon_label_is(&label, (line->part == PART_BUCKET) ? "le" : "quantile")) {
-            return strtod(label.value, NULL); /* the quote ends it */
+            bound = strtod(label.value, NULL); /* the quote ends it */
+            return isnan(bound) ? INFINITY : bound;
         }
     }
     return 0;

@@ -51,7 +51,9 @@ static bool alert_labels(const struct rule *rule, const struct labels *series, d
         set = (text != NULL) && labels_set(labels, rule->labels.list[i].name, text);
         free(text);
     }
-    return set && labels_set(labels, "alertname", rule->name);
+    /* udmon_alerts has a label alertstate of its own; an empty value removes a label */
+    return set && labels_set(labels, "alertstate", "") &&
+           labels_set(labels, "alertname", rule->name);
 }
 
 /* Finds or makes the alert of a rule for a series. NULL: too many alerts, or no memory. */

@@ -166,7 +166,7 @@ static bool command_wait(struct notify *notify, pid_t pid)
     static struct udmon_log_limit limit;
     const struct timespec pause = {.tv_nsec = NOTIFY_POLL_MS * 1000000L};
     uint64_t until_ns = udmon_now_ns() + (NOTIFY_COMMAND_S * UINT64_C(1000000000));
-    int status = 0;
+    int status = -1; /* stays if waitpid() fails: no exit status, so the command counts as failed */
 
     while (waitpid(pid, &status, WNOHANG) == 0) {
         if ((udmon_now_ns() > until_ns) || notify_is_stopping(notify)) {

@@ -10,6 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Times are compared in nanoseconds of 64 bits. */
+#define RULES_DURATION_MAX_MS ((uint64_t)INT64_MAX / 1000000)
+
 /* A file while it is read. */
 struct reader {
     const char *file;
@@ -83,7 +86,7 @@ bool rules_duration(const char *text, uint64_t *ms_p)
     };
     const size_t count = sizeof(units) / sizeof(units[0]);
     size_t unit = 0, digits, length;
-    uint64_t ms = 0;
+    uint64_t ms = 0, number;
 
     if (!strcmp(text, "0")) {
         *ms_p = 0;
@@ -105,7 +108,11 @@ bool rules_duration(const char *text, uint64_t *ms_p)
         if (unit == count) {
             return false;
         }
-        ms += strtoull(text, NULL, 10) * units[unit++].ms;
+        number = strtoull(text, NULL, 10);
+        if (number > ((RULES_DURATION_MAX_MS - ms) / units[unit].ms)) {
+            return false;
+        }
+        ms += number * units[unit++].ms;
         text += digits + length;
     }
     *ms_p = ms;

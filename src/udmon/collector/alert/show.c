@@ -197,12 +197,14 @@ static struct json_object *show_postable(const struct alert *alert, uint64_t aga
     int64_t end_ms = (alert->state == ALERT_RESOLVED) ?
                          alert->resolved_ms :
                          (now_ms + (4 * ((again_ms > interval_ms) ? again_ms : interval_ms)));
+    /* A resolved alert that holds again, and is not firing yet, has begun after its end */
+    int64_t start_ms = (alert->active_ms < end_ms) ? alert->active_ms : end_ms;
     struct json_object *object = json_object_new_object();
     char text[40];
 
     json_object_object_add(object, "labels", show_labels(&alert->labels));
     json_object_object_add(object, "annotations", show_annotations(alert));
-    show_time(alert->active_ms, text);
+    show_time(start_ms, text);
     json_object_object_add(object, "startsAt", json_object_new_string(text));
     show_time(end_ms, text);
     json_object_object_add(object, "endsAt", json_object_new_string(text));
