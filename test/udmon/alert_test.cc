@@ -142,9 +142,8 @@ TEST(AlertExpr, Templates)
     EXPECT_STREQ("n1 has 0.1 of .", text);
     free(text);
     labels_free(&labels);
-    for (const char *wrong :
-         {"999999999y", "292y53w", "{{ $value | humanize }}", "{{", "{{ .Labels }}",
-          "{{ $labels. }}", "{{ if $value }}", "{{ $valued }}"}) {
+    for (const char *wrong : {"{{ $value | humanize }}", "{{", "{{ .Labels }}", "{{ $labels. }}",
+                              "{{ if $value }}", "{{ $valued }}"}) {
         EXPECT_NE(nullptr, template_check(wrong)) << wrong;
     }
 }
