@@ -30,12 +30,39 @@ upper_shows() {
     is $upper udmon_node_up "$1" node0 && is $upper udmon_node_up "$1" node1
 }
 
-# Samples of a node that did not come to the relay: both say the same.
+# How often a process has gone to sleep: an agent does after each sample.
+sleeps() {
+    awk '/^voluntary_ctxt_switches/ { print $2 }' "/proc/${running[$1]}/status"
+}
+
+sleeps_of_more_than() {
+    [[ $(sleeps "$1") -gt $2 ]]
+}
+
+# Kills the relay when agents have sent to it what it did not read: otherwise they may lose nothing,
+# because the relay may have just stored everything.
+slay_with_loss() {
+    local node before
+    kill -STOP "${running[collector$relay]}"
+    for node in node0 node1; do
+        before=$(sleeps $node)
+        await sleeps_of_more_than $node $((before + 50))
+    done
+    slay collector$relay
+}
+
+# same_lost NODE BEFORE: more samples of a node than before did not come to the relay, and relay and
+# upper collector count the same.
 same_lost() {
     local there here
     there=$(value $relay udmon_records_lost_total "$1")
     here=$(value $upper udmon_records_lost_total "$1")
-    [[ -n $there && $there -gt 0 && $there -eq $here ]]
+    echo "# $1: lost before ${2:-0}, at the relay $there, at the upper collector $here" >"$dir/same_lost"
+    [[ -n $there && $there -gt ${2:-0} && $there -eq $here ]]
+}
+
+both_same_lost() {
+    await same_lost "$@" || { cat "$dir/same_lost" && return 1; }
 }
 
 # What the agents made has come to the upper collector, or stands in one of the two counters of loss.
@@ -71,14 +98,14 @@ check "all $short of its samples came" await is $upper udmon_records_received_to
 check "none is lost" is $upper udmon_records_lost_total 0
 check "no record made no sense" is $upper udmon_records_malformed_total 0
 
-slay collector$relay
+slay_with_loss
 check "the relay is killed: its nodes are down" await upper_shows 0
 check "and so is the relay" await is $upper udmon_node_up 0 relay1
 start_relay
 check "it is back: its nodes are up" await upper_shows 1
 check "and so is the relay" await is $upper udmon_node_up 1 relay1
 
-check "what it lost when it was killed, the upper collector counts too" await same_lost node0
+check "what it lost when it was killed, the upper collector counts too" both_same_lost node0 0
 
 slay collector$upper
 check "the upper collector is away: the relay says so" await is $relay udmon_relay_server 0
@@ -94,17 +121,20 @@ check "the relay itself lost nothing meanwhile" is $relay udmon_records_lost_tot
 
 # Records wait, and are stored, when the relay is killed.
 lost=$(value $upper udmon_records_lost_total relay1)
+lost_node1=$(value $relay udmon_records_lost_total node1)
 slay collector$upper
 check "the upper collector is away once more" await is $relay udmon_relay_server 0
 check "records wait for it" await at_least $relay udmon_relay_records_waiting 200
 check "and are in the relay's history" grows $relay udmon_history_samples_stored_total 400
-slay collector$relay
+slay_with_loss
 start_relay
 check "the relay is killed and back first: its nodes are up" await is $relay udmon_node_up 2
 start_upper
-check "the relay was killed: the upper collector counts what waited"     await at_least $upper udmon_records_lost_total $((lost + 200)) relay1
+check "the relay was killed: the upper collector counts what waited" \
+    await at_least $upper udmon_records_lost_total $((lost + 200)) relay1
 check "the nodes are up" await upper_shows 1
-check "what nodes lost meanwhile, too, though the upper collector was away" await same_lost node1
+check "what nodes lost meanwhile, too, though the upper collector was away" \
+    both_same_lost node1 "$lost_node1"
 
 launch stranger "$bin/udmon-collector" -l "tcp://$(address 3)" -w "$(web 3)" -d "$dir/history3.db" \
     -s "$dir/secret" -u "${url[upper]}" -N relay
