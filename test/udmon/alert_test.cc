@@ -1,10 +1,12 @@
 // Alerts of the collector: rules, expressions and states, on samples and clocks of the test.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
 #include <string>
+#include <thread>
 #include <unistd.h>
 
 extern "C" {
@@ -309,7 +311,7 @@ struct AlertTest : testing::Test {
     std::string states() const
     {
         std::string all;
-        struct json_object *json = show_json(const_cast<struct alerts *>(&alerts), 0), *list,
+        struct json_object *json = show_json(const_cast<struct alerts *>(&alerts), 10, 0), *list,
                            *state;
 
         json_object_object_get_ex(json, "alerts", &list);
@@ -477,6 +479,87 @@ TEST_F(AlertTest, EndOfAnAlertThatWasNotTold)
     }
     EXPECT_EQ("resolved", states());
     EXPECT_EQ("", news(ALERTS_WEBHOOK));
+}
+
+TEST_F(AlertTest, EndWaitsForAReceiverThatIsAway)
+{
+    for (const char *value : {"6", "6", "6"}) {
+        sample(value);
+    }
+    EXPECT_NE("", news(ALERTS_COMMAND));
+    sample("1");
+    sample("1");
+    for (int i = 0; i < 3; ++i) {
+        now += ALERTS_RESOLVED_NS;
+        sample("1");
+    }
+    EXPECT_EQ(0u, news(ALERTS_COMMAND).find("RESOLVED: Bad"));
+    sample("1");
+    EXPECT_EQ("", states());
+    EXPECT_EQ(0u, alerts.discarded);
+}
+
+// Series of nodes 0 to count - 1
+std::string series(int count, const std::string &value)
+{
+    std::string text;
+
+    for (int i = 0; i < count; ++i) {
+        text += "x{node=\"" + std::to_string(i) + "\"} " + value + "\n";
+    }
+    return text;
+}
+
+// Ends that wait for a receiver leave room for new alerts.
+TEST_F(AlertTest, EndsThatWaitAreBounded)
+{
+    const int count = ALERTS_ENDS_MAX + 5;
+
+    for (const char *value : {"6", "6", "6", "1", "1"}) {
+        now += 15 * SECOND;
+        evaluate(series(count, value));
+        while ((*value == '6') && !news(ALERTS_COMMAND).empty()) {
+        }
+    }
+    now += ALERTS_RESOLVED_NS;
+    sample("1");
+    EXPECT_EQ(5u, alerts.discarded) << "ends beyond the bound";
+    EXPECT_EQ(size_t(ALERTS_ENDS_MAX), alerts.count);
+}
+
+// /metrics and the page wait for the lock.
+TEST_F(AlertTest, SamplesAreReadWithoutTheLock)
+{
+    const std::string text = series(ALERTS_MAX + 1, "6");
+    static std::atomic<bool> read;
+
+    read = false;
+    udmon_set_log([](void *, enum udmon_log_level, const char *) { read = true; }, nullptr);
+    now += 15 * SECOND;
+    pthread_mutex_lock(&alerts.lock);
+    std::thread evaluating([&] { alerts_evaluate(&alerts, text.c_str(), now, now / 1000000); });
+    for (int i = 0; (i < 1000) && !read; ++i) { // the log says that there are too many alerts
+        usleep(10000);
+    }
+    EXPECT_TRUE(read);
+    EXPECT_TRUE(LIST_EMPTY(&alerts.list)) << "readers see nothing yet";
+    pthread_mutex_unlock(&alerts.lock);
+    evaluating.join();
+    EXPECT_EQ(size_t(ALERTS_MAX), alerts.count);
+}
+
+TEST_F(AlertTest, PageGetsSomeAlertsAndTheCounts)
+{
+    struct json_object *json, *list, *count;
+
+    now += 15 * SECOND;
+    evaluate(series(20, "6"));
+    json = show_json(&alerts, 3, 0);
+    ASSERT_TRUE(json_object_object_get_ex(json, "alerts", &list));
+    EXPECT_EQ(3u, json_object_array_length(list));
+    ASSERT_TRUE(json_object_object_get_ex(json, "pending", &count));
+    EXPECT_EQ(20, json_object_get_int(count));
+    json_object_put(json);
 }
 
 } // namespace

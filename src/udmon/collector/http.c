@@ -26,6 +26,7 @@ enum {
     HTTP_POOL = 8 * 1024,      /* bytes of a request */
     HTTP_LARGE = 64 * 1024,
     HTTP_GZIP_MIN = 1024,
+    HTTP_ALERTS = 100, /* of an answer, unless it is asked for another number */
     HTTP_FILE_MAX = 1 << 20 /* bytes of a certificate */
 };
 #define HTTP_CACHE_NS    UINT64_C(1000000000)
@@ -511,11 +512,18 @@ static struct MHD_Response *http_job(struct http_request *request, sqlite3 *db,
 /* Without rules there are no alerts. */
 static struct MHD_Response *http_alerts(struct http_request *request)
 {
+    long limit = http_number(request->connection, "limit", HTTP_ALERTS);
     struct alerts *alerts = request->http->alerts;
 
-    return (alerts != NULL) ?
-               http_json(show_json(alerts, (int64_t)(udmon_time_ns() / 1000000)), request->gzip) :
-               http_line("{\"rules\":[],\"alerts\":[]}", "application/json", request->gzip);
+    if (limit < 0) {
+        return http_fail(request, MHD_HTTP_BAD_REQUEST, "limit is a number");
+    }
+    if (alerts == NULL) {
+        return http_line("{\"rules\":[],\"alerts\":[],\"pending\":0,\"firing\":0,\"resolved\":0}",
+                         "application/json", request->gzip);
+    }
+    return http_json(show_json(alerts, (size_t)limit, (int64_t)(udmon_time_ns() / 1000000)),
+                     request->gzip);
 }
 
 static struct MHD_Response *http_page_response(void)

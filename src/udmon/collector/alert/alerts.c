@@ -56,7 +56,10 @@ static bool alert_labels(const struct rule *rule, const struct labels *series, d
            labels_set(labels, "alertname", rule->name);
 }
 
-/* Finds or makes the alert of a rule for a series. NULL: too many alerts, or no memory. */
+/*
+ * Finds or makes the alert of a rule for a series. NULL: too many alerts, or no memory. Other
+ * threads do not see a new alert before alerts_publish().
+ */
 static struct alert *alerts_get(struct alerts *alerts, const struct rule *rule,
                                 const struct labels *series, double value)
 {
@@ -82,8 +85,8 @@ static struct alert *alerts_get(struct alerts *alerts, const struct rule *rule,
         alert_free(alert);
         return NULL;
     }
-    alert->state = ALERT_RESOLVED; /* the caller makes it pending */
-    LIST_INSERT_HEAD(&alerts->list, alert, list);
+    alert->state = ALERT_RESOLVED; /* alert_holds() makes it pending */
+    LIST_INSERT_HEAD(&alerts->fresh, alert, list);
     ++alerts->count;
     return alert;
 }
@@ -98,12 +101,10 @@ static void alert_log(const struct alert *alert, const char *what)
 }
 
 /* The expression holds. */
-static void alert_holds(struct alerts *alerts, struct alert *alert, double value, uint64_t now_ns,
-                        int64_t now_ms)
+static void alert_holds(struct alert *alert, uint64_t now_ns, int64_t now_ms)
 {
-    alert->value = value;
+    alert->value = alert->next_value;
     alert->held_ns = now_ns;
-    alert->evaluation = alerts->evaluation;
     if (alert->state == ALERT_RESOLVED) {
         alert->state = ALERT_PENDING;
         alert->active_ns = now_ns;
@@ -116,6 +117,41 @@ static void alert_holds(struct alerts *alerts, struct alert *alert, double value
         ++alert->version;
         alert_log(alert, "firing");
     }
+}
+
+/* Whether a channel has told the beginning of a resolved alert, and not its end. */
+static bool alert_end_waits(const struct alert *alert)
+{
+    int i;
+
+    for (i = 0; i < ALERTS_CHANNELS; ++i) {
+        if ((alert->told[i].version != 0) && (alert->told[i].version != alert->version)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/*
+ * Whether a resolved alert can be freed. Its end waits for a receiver that is away. The number of
+ * such ends is bounded, so new alerts find room.
+ */
+static bool alert_is_over(const struct alerts *alerts, const struct alert *alert, uint64_t now_ns)
+{
+    return ((now_ns - alert->resolved_ns) >= ALERTS_RESOLVED_NS) &&
+           (!alert_end_waits(alert) || (alerts->count > ALERTS_ENDS_MAX));
+}
+
+static void alert_forget(struct alerts *alerts, struct alert *alert)
+{
+    static struct udmon_log_limit limit;
+
+    if (alert_end_waits(alert)) {
+        ++alerts->discarded;
+        udmon_warn_limited(&limit, "alert %s {%s}: its end could not be told for %d minutes",
+                           alert->rule->name, alert->key, (int)(ALERTS_RESOLVED_NS / 60000000000));
+    }
+    alerts_remove(alerts, alert);
 }
 
 /* The expression does not hold. Frees an alert that is over. */
@@ -139,8 +175,8 @@ static void alert_ends(struct alerts *alerts, struct alert *alert, uint64_t now_
         }
         break;
     case ALERT_RESOLVED:
-        if ((now_ns - alert->resolved_ns) >= ALERTS_RESOLVED_NS) {
-            alerts_remove(alerts, alert);
+        if (alert_is_over(alerts, alert, now_ns)) {
+            alert_forget(alerts, alert);
         }
         break;
     }
@@ -153,19 +189,26 @@ static bool alerts_is_due(const struct alerts *alerts, size_t rule, uint64_t now
     return alerts->due_ns[rule] <= now_ns;
 }
 
+struct wanted {
+    const char *name, *suffix;
+    size_t length; /* of the name */
+};
+
+static int wanted_compare(const void *key, const void *element)
+{
+    const struct wanted *wanted = key;
+    const char *metric = *(const char *const *)element;
+    int order = strncmp(wanted->name, metric, wanted->length);
+
+    return (order != 0) ? order : strcmp(wanted->suffix, metric + wanted->length);
+}
+
 bool alerts_wants(const struct alerts *alerts, const char *name, size_t length, int counter)
 {
-    static const char suffix[] = "_total";
-    const char *metric;
-    size_t i;
+    const struct wanted wanted = {name, counter ? "_total" : "", length};
 
-    for (i = 0; i < alerts->rules.count; ++i) {
-        metric = alerts->rules.list[i].expr.metric;
-        if (!strncmp(metric, name, length) && !strcmp(metric + length, counter ? suffix : "")) {
-            return true;
-        }
-    }
-    return false;
+    return (alerts->rules.count > 0) && (bsearch(&wanted, alerts->metrics, alerts->rules.count,
+                                                 sizeof(*alerts->metrics), wanted_compare) != NULL);
 }
 
 uint64_t alerts_wait_ns(const struct alerts *alerts, uint64_t now_ns)
@@ -186,8 +229,7 @@ uint64_t alerts_wait_ns(const struct alerts *alerts, uint64_t now_ns)
 
 /* A series: the rules that are due and hold for it. */
 static void alerts_series(struct alerts *alerts, const char *name, size_t length,
-                          const struct labels *labels, double value, uint64_t now_ns,
-                          int64_t now_ms)
+                          const struct labels *labels, double value, uint64_t now_ns)
 {
     static struct udmon_log_limit limit;
     const struct rule *rule;
@@ -206,7 +248,8 @@ static void alerts_series(struct alerts *alerts, const char *name, size_t length
             udmon_warn_limited(&limit, "more than %d alerts: alert %s is left out for some series",
                                ALERTS_MAX, rule->name);
         } else if (alert->evaluation != alerts->evaluation) { /* else two series, one alert */
-            alert_holds(alerts, alert, value, now_ns, now_ms);
+            alert->evaluation = alerts->evaluation;
+            alert->next_value = value;
         }
     }
 }
@@ -217,7 +260,7 @@ static bool alerts_line_wanted(const struct alerts *alerts, const char *line, si
     return alerts_wants(alerts, line, length, 0);
 }
 
-static void alerts_line(struct alerts *alerts, const char *line, uint64_t now_ns, int64_t now_ms)
+static void alerts_line(struct alerts *alerts, const char *line, uint64_t now_ns)
 {
     size_t length = strcspn(line, "{ \n");
     struct labels labels = {0};
@@ -228,34 +271,48 @@ static void alerts_line(struct alerts *alerts, const char *line, uint64_t now_ns
     }
     at = labels_parse(&labels, line + length);
     if (at != NULL) {
-        alerts_series(alerts, line, length, &labels, strtod(at, NULL), now_ns, now_ms);
+        alerts_series(alerts, line, length, &labels, strtod(at, NULL), now_ns);
     }
     labels_free(&labels);
 }
 
-void alerts_evaluate(struct alerts *alerts, const char *text, uint64_t now_ns, int64_t now_ms)
+/* Other threads see the new states. With the lock held, which /metrics and the page wait for. */
+static void alerts_publish(struct alerts *alerts, uint64_t now_ns, int64_t now_ms)
 {
     struct alert *alert, *next;
+
+    while ((alert = LIST_FIRST(&alerts->fresh)) != NULL) {
+        LIST_REMOVE(alert, list);
+        LIST_INSERT_HEAD(&alerts->list, alert, list);
+    }
+    for (alert = LIST_FIRST(&alerts->list); alert != NULL; alert = next) {
+        next = LIST_NEXT(alert, list);
+        if (alert->evaluation == alerts->evaluation) {
+            alert_holds(alert, now_ns, now_ms);
+        } else if (alerts_is_due(alerts, (size_t)(alert->rule - alerts->rules.list), now_ns)) {
+            alert_ends(alerts, alert, now_ns, now_ms);
+        }
+    }
+    pthread_cond_broadcast(&alerts->changed);
+}
+
+void alerts_evaluate(struct alerts *alerts, const char *text, uint64_t now_ns, int64_t now_ms)
+{
     const char *line;
     size_t i;
 
     ++alerts->evaluation;
     for (line = text; *line != '\0'; line += strcspn(line, "\n"), line += (*line == '\n')) {
-        alerts_line(alerts, line, now_ns, now_ms);
+        alerts_line(alerts, line, now_ns);
     }
-    for (alert = LIST_FIRST(&alerts->list); alert != NULL; alert = next) {
-        next = LIST_NEXT(alert, list);
-        if ((alert->evaluation != alerts->evaluation) &&
-            alerts_is_due(alerts, (size_t)(alert->rule - alerts->rules.list), now_ns)) {
-            alert_ends(alerts, alert, now_ns, now_ms);
-        }
-    }
+    pthread_mutex_lock(&alerts->lock);
+    alerts_publish(alerts, now_ns, now_ms);
+    pthread_mutex_unlock(&alerts->lock);
     for (i = 0; i < alerts->rules.count; ++i) {
         if (alerts_is_due(alerts, i, now_ns)) {
             alerts->due_ns[i] = now_ns + (alerts->rules.list[i].interval_ms * 1000000);
         }
     }
-    pthread_cond_broadcast(&alerts->changed);
 }
 
 /* ---- rules ----------------------------------------------------------------------------------- */
@@ -278,21 +335,48 @@ static void alert_keep(void *alert)
     (void)alert; /* the list has it */
 }
 
-/* Takes over new rules; all are due. With the lock held, except in alerts_init(). */
-static int alerts_take_rules(struct alerts *alerts, struct rules *rules)
+static int metric_compare(const void *left, const void *right)
 {
-    uint64_t *due_ns = calloc(rules->count + 1, sizeof(*due_ns));
+    return strcmp(*(const char *const *)left, *(const char *const *)right);
+}
+
+/* The metrics of the rules, sorted. The caller's, or NULL. */
+static const char **rules_metrics(const struct rules *rules)
+{
+    const char **metrics = calloc(rules->count + 1, sizeof(*metrics));
+    size_t i;
+
+    for (i = 0; (metrics != NULL) && (i < rules->count); ++i) {
+        metrics[i] = rules->list[i].expr.metric;
+    }
+    if (metrics != NULL) {
+        qsort(metrics, rules->count, sizeof(*metrics), metric_compare);
+    }
+    return metrics;
+}
+
+/* For each rule: the new rule that takes over its alerts, or NULL. The caller's, or NULL: no memory. */
+static const struct rule **rules_next(const struct rules *rules, const struct rules *next)
+{
+    const struct rule **list = calloc(rules->count + 1, sizeof(*list));
+    size_t i;
+
+    for (i = 0; (list != NULL) && (i < rules->count); ++i) {
+        list[i] = rules_find(next, &rules->list[i]);
+    }
+    return list;
+}
+
+/* Alerts of other rules go. With the lock held. */
+static void alerts_continue(struct alerts *alerts, const struct rule *const *next_rules)
+{
     struct alert *alert, *next, **found;
 
-    if (due_ns == NULL) {
-        rules_free(rules);
-        return -ENOMEM;
-    }
     tdestroy(alerts->tree, alert_keep); /* the order of the tree is that of the rules */
     alerts->tree = NULL;
     for (alert = LIST_FIRST(&alerts->list); alert != NULL; alert = next) {
         next = LIST_NEXT(alert, list);
-        alert->rule = rules_find(rules, alert->rule);
+        alert->rule = next_rules[alert->rule - alerts->rules.list];
         found = (alert->rule != NULL) ? tsearch(alert, &alerts->tree, alert_compare) : NULL;
         if ((found == NULL) || (*found != alert)) {
             LIST_REMOVE(alert, list);
@@ -300,10 +384,33 @@ static int alerts_take_rules(struct alerts *alerts, struct rules *rules)
             alert_free(alert);
         }
     }
-    free(alerts->due_ns);
-    rules_free(&alerts->rules);
-    alerts->due_ns = due_ns;
+}
+
+/* Takes over new rules; all are due. */
+static int alerts_take_rules(struct alerts *alerts, struct rules *rules)
+{
+    uint64_t *due_ns = calloc(rules->count + 1, sizeof(*due_ns));
+    const struct rule **next = rules_next(&alerts->rules, rules);
+    const char **metrics = rules_metrics(rules);
+    struct rules before = alerts->rules;
+
+    if ((due_ns == NULL) || (next == NULL) || (metrics == NULL)) {
+        free(due_ns);
+        free(next);
+        free(metrics);
+        rules_free(rules);
+        return -ENOMEM;
+    }
+    pthread_mutex_lock(&alerts->lock);
+    alerts_continue(alerts, next);
     alerts->rules = *rules;
+    pthread_mutex_unlock(&alerts->lock);
+    free(alerts->due_ns);
+    free(alerts->metrics);
+    free(next);
+    rules_free(&before);
+    alerts->due_ns = due_ns;
+    alerts->metrics = metrics;
     *rules = (struct rules){0};
     return 0;
 }
@@ -362,32 +469,42 @@ static void alerts_wait(struct alerts *alerts, uint64_t wait_ns)
     pthread_cond_timedwait(&alerts->changed, &alerts->lock, &until);
 }
 
+/* Evaluates the rules that are due; without the lock. */
+static void alerts_work(struct alerts *alerts)
+{
+    const struct timespec pause = {.tv_sec = 1};
+    char *text = alerts_samples(alerts);
+
+    if (text != NULL) {
+        alerts_evaluate(alerts, text, udmon_now_ns(), (int64_t)(udmon_time_ns() / 1000000));
+        free(text);
+    } else {
+        nanosleep(&pause, NULL); /* until there is memory */
+    }
+}
+
 static void *alerts_run(void *arg)
 {
     struct alerts *alerts = arg;
+    struct rules rules;
     uint64_t wait_ns;
-    char *text;
 
     pthread_mutex_lock(&alerts->lock);
     while (!alerts->stopping) {
+        wait_ns = alerts_wait_ns(alerts, udmon_now_ns());
         if (alerts->has_next) {
             alerts->has_next = false;
-            alerts_take_rules(alerts, &alerts->next_rules);
-        }
-        wait_ns = alerts_wait_ns(alerts, udmon_now_ns());
-        if (wait_ns > 0) {
+            rules = alerts->next_rules;
+            pthread_mutex_unlock(&alerts->lock);
+            alerts_take_rules(alerts, &rules);
+            pthread_mutex_lock(&alerts->lock);
+        } else if (wait_ns > 0) {
             alerts_wait(alerts, wait_ns);
-            continue;
-        }
-        pthread_mutex_unlock(&alerts->lock);
-        text = alerts_samples(alerts);
-        pthread_mutex_lock(&alerts->lock);
-        if (text != NULL) {
-            alerts_evaluate(alerts, text, udmon_now_ns(), (int64_t)(udmon_time_ns() / 1000000));
         } else {
-            alerts_wait(alerts, 1000000000);
+            pthread_mutex_unlock(&alerts->lock);
+            alerts_work(alerts);
+            pthread_mutex_lock(&alerts->lock);
         }
-        free(text);
     }
     pthread_mutex_unlock(&alerts->lock);
     return NULL;
@@ -402,12 +519,17 @@ int alerts_init(struct alerts *alerts, const struct alerts_options *options)
     memset(alerts, 0, sizeof(*alerts));
     alerts->options = *options;
     LIST_INIT(&alerts->list);
+    LIST_INIT(&alerts->fresh);
     ret = rules_load(options->rules_file, &rules);
-    ret = (ret == 0) ? alerts_take_rules(alerts, &rules) : ret;
     if (ret < 0) {
         return ret;
     }
     pthread_mutex_init(&alerts->lock, NULL);
+    ret = alerts_take_rules(alerts, &rules);
+    if (ret < 0) {
+        pthread_mutex_destroy(&alerts->lock);
+        return ret;
+    }
     pthread_condattr_init(&attributes);
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     pthread_cond_init(&alerts->changed, &attributes);
@@ -427,6 +549,7 @@ void alerts_destroy(struct alerts *alerts)
     }
     rules_free(&alerts->rules);
     free(alerts->due_ns);
+    free(alerts->metrics);
     pthread_cond_destroy(&alerts->changed);
     pthread_mutex_destroy(&alerts->lock);
 }

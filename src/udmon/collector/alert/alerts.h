@@ -7,10 +7,12 @@
  *     PENDING -> FIRING    it has held for `for`; at once without `for`
  *     FIRING -> RESOLVED   it has not held for `keep_firing_for`
  *     RESOLVED -> PENDING  it holds again
- *     RESOLVED -> (none)   after ALERTS_RESOLVED_NS.
+ *     RESOLVED -> (none)   after ALERTS_RESOLVED_NS, when the channels have told the end
  *
  * A thread evaluates the rules (alerts_open). Other threads read the alerts with the lock held.
- * Only the evaluating thread changes rules and alerts, with the lock held.
+ * Only the evaluating thread changes rules and alerts, with the lock held. The evaluating thread
+ * reads them without the lock. /metrics waits for the lock, so samples are read before the lock is
+ * taken.
  */
 #ifndef UDMON_ALERT_ALERTS_H
 #define UDMON_ALERT_ALERTS_H
@@ -25,11 +27,12 @@
 #include <stdio.h>
 #include <sys/queue.h>
 
-enum { ALERTS_MAX = 20000 };
+enum { ALERTS_MAX = 20000, ALERTS_ENDS_MAX = ALERTS_MAX / 2 };
 enum { ALERTS_WEBHOOK, ALERTS_COMMAND, ALERTS_CHANNELS };
 #define ALERTS_RESOLVED_NS UINT64_C(900000000000)
 
 enum alert_state { ALERT_PENDING, ALERT_FIRING, ALERT_RESOLVED };
+enum { ALERT_STATES = ALERT_RESOLVED + 1 };
 
 /* What a channel (notify.h) has told about an alert. */
 struct alert_told {
@@ -48,8 +51,9 @@ struct alert {
     double value;                             /* when the expression held last */
     int64_t active_ms, fired_ms, resolved_ms; /* since 1970 */
     uint64_t active_ns, held_ns, resolved_ns; /* the same by udmon_now_ns; `held`: last */
-    uint64_t evaluation;                      /* the last one in which the expression held */
-    uint32_t version;                         /* counts changes to FIRING and RESOLVED */
+    uint64_t evaluation; /* the last one in which the expression held; of the evaluating thread */
+    double next_value;   /* in this evaluation; of the evaluating thread */
+    uint32_t version;    /* counts changes to FIRING and RESOLVED */
     struct alert_told told[ALERTS_CHANNELS];
 };
 
@@ -69,13 +73,14 @@ struct alerts {
     int stopping;
     struct rules rules, next_rules; /* `next`: to be taken over by the thread */
     bool has_next;
-    uint64_t *due_ns; /* of each rule: the next evaluation */
-    LIST_HEAD(, alert) list;
-    void *tree; /* of the alerts, by rule and labels */
+    uint64_t *due_ns;               /* of each rule: the next evaluation */
+    const char **metrics;           /* of the rules, sorted */
+    LIST_HEAD(, alert) list, fresh; /* fresh: new alerts of this evaluation */
+    void *tree;                     /* of the alerts, by rule and labels */
     size_t count;
-    uint64_t evaluation;                                     /* number of the last one */
-    uint64_t batch;                                          /* number of the last message */
-    uint64_t discarded;                                      /* alerts beyond ALERTS_MAX */
+    uint64_t evaluation; /* number of the last one */
+    uint64_t batch;      /* number of the last message */
+    uint64_t discarded;  /* alerts beyond ALERTS_MAX, and ends beyond ALERTS_ENDS_MAX */
     uint64_t sent[ALERTS_CHANNELS], failed[ALERTS_CHANNELS]; /* messages */
 };
 
@@ -93,7 +98,8 @@ void alerts_reload(struct alerts *alerts);
 bool alerts_wants(const struct alerts *alerts, const char *name, size_t length, int counter);
 /** By the evaluating thread: how long to wait for the next evaluation; 0: now. */
 uint64_t alerts_wait_ns(const struct alerts *alerts, uint64_t now_ns);
-/** By the evaluating thread: evaluates the rules that are due, on samples as text. */
+/** By the evaluating thread, without the lock: evaluates the rules that are due, on samples as
+ * text. */
 void alerts_evaluate(struct alerts *alerts, const char *text, uint64_t now_ns, int64_t now_ms);
 
 #endif

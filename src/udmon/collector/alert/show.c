@@ -61,18 +61,27 @@ static struct json_object *show_alert(const struct alert *alert)
     return object;
 }
 
-static int show_count(const struct alerts *alerts, const struct rule *rule, enum alert_state state)
+/* How many alerts are in each state. */
+struct counts {
+    int of[ALERT_STATES];
+};
+
+/* Counts all alerts, and the alerts of each rule. */
+static struct counts show_count(const struct alerts *alerts, struct counts *of_rules)
 {
     const struct alert *alert;
-    int count = 0;
+    struct counts all = {0};
 
     LIST_FOREACH(alert, &alerts->list, list) {
-        count += (alert->rule == rule) && (alert->state == state);
+        ++all.of[alert->state];
+        if (of_rules != NULL) {
+            ++of_rules[alert->rule - alerts->rules.list].of[alert->state];
+        }
     }
-    return count;
+    return all;
 }
 
-static struct json_object *show_rule(const struct alerts *alerts, const struct rule *rule)
+static struct json_object *show_rule(const struct rule *rule, const struct counts *counts)
 {
     struct json_object *object = json_object_new_object();
 
@@ -81,36 +90,65 @@ static struct json_object *show_rule(const struct alerts *alerts, const struct r
     json_object_object_add(object, "expr", json_object_new_string(rule->text));
     json_object_object_add(object, "for_ms", json_object_new_int64((int64_t)rule->for_ms));
     json_object_object_add(object, "line", json_object_new_int(rule->line));
-    json_object_object_add(object, "pending",
-                           json_object_new_int(show_count(alerts, rule, ALERT_PENDING)));
-    json_object_object_add(object, "firing",
-                           json_object_new_int(show_count(alerts, rule, ALERT_FIRING)));
+    json_object_object_add(object, "pending", json_object_new_int(counts->of[ALERT_PENDING]));
+    json_object_object_add(object, "firing", json_object_new_int(counts->of[ALERT_FIRING]));
     return object;
 }
 
-struct json_object *show_json(struct alerts *alerts, int64_t now_ms)
+static struct json_object *show_rules(const struct alerts *alerts, const struct counts *of_rules)
+{
+    struct json_object *rules = json_object_new_array();
+    size_t i;
+
+    for (i = 0; i < alerts->rules.count; ++i) {
+        json_object_array_add(rules, show_rule(&alerts->rules.list[i], &of_rules[i]));
+    }
+    return rules;
+}
+
+static struct json_object *show_list(const struct alerts *alerts, size_t limit)
 {
     static const enum alert_state order[] = {ALERT_FIRING, ALERT_PENDING, ALERT_RESOLVED};
-    struct json_object *answer = json_object_new_object(), *rules = json_object_new_array();
     struct json_object *list = json_object_new_array();
     const struct alert *alert;
     size_t i;
 
-    pthread_mutex_lock(&alerts->lock);
-    for (i = 0; i < alerts->rules.count; ++i) {
-        json_object_array_add(rules, show_rule(alerts, &alerts->rules.list[i]));
-    }
     for (i = 0; i < (sizeof(order) / sizeof(order[0])); ++i) {
         LIST_FOREACH(alert, &alerts->list, list) {
+            if (json_object_array_length(list) >= limit) {
+                return list;
+            }
             if (alert->state == order[i]) {
                 json_object_array_add(list, show_alert(alert));
             }
         }
     }
-    pthread_mutex_unlock(&alerts->lock);
+    return list;
+}
+
+struct json_object *show_json(struct alerts *alerts, size_t limit, int64_t now_ms)
+{
+    struct json_object *answer = json_object_new_object();
+    struct counts *of_rules, all;
+    int i;
+
     json_object_object_add(answer, "now", json_object_new_int64(now_ms));
-    json_object_object_add(answer, "rules", rules);
-    json_object_object_add(answer, "alerts", list);
+    pthread_mutex_lock(&alerts->lock);
+    of_rules = calloc(alerts->rules.count + 1, sizeof(*of_rules));
+    all = show_count(alerts, of_rules);
+    if (of_rules != NULL) {
+        json_object_object_add(answer, "rules", show_rules(alerts, of_rules));
+        json_object_object_add(answer, "alerts", show_list(alerts, limit));
+    }
+    pthread_mutex_unlock(&alerts->lock);
+    for (i = 0; i < ALERT_STATES; ++i) {
+        json_object_object_add(answer, state_names[i], json_object_new_int(all.of[i]));
+    }
+    if (of_rules == NULL) {
+        json_object_put(answer);
+        return NULL;
+    }
+    free(of_rules);
     return answer;
 }
 

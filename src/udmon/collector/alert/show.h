@@ -12,12 +12,13 @@
 #include <stdio.h>
 
 /**
- * /api/alerts: {"now": ms, "rules": [{"group", "name", "expr", "for_ms", "line", "pending",
- * "firing"}], "alerts": [{"name", "state", "labels": {...}, "annotations": {...}, "value",
- * "active_ms", "fired_ms", "resolved_ms"}]}. Firing alerts come first, then pending, then resolved
- * ones. The caller's, or NULL: no memory.
+ * /api/alerts[?limit=N]: {"now": ms, "rules": [{"group", "name", "expr", "for_ms", "line",
+ * "pending", "firing"}], "alerts": [{"name", "state", "labels": {...}, "annotations": {...},
+ * "value", "active_ms", "fired_ms", "resolved_ms"}], "pending": count, "firing", "resolved"}.
+ * Firing alerts come first, then pending, then resolved ones. The list has at most N alerts (100);
+ * the counts are of all. The caller's, or NULL: no memory.
  */
-struct json_object *show_json(struct alerts *alerts, int64_t now_ms);
+struct json_object *show_json(struct alerts *alerts, size_t limit, int64_t now_ms);
 
 /** The families udmon_alerts and udmon_alert_..., in one of the text formats. */
 void show_metrics(struct alerts *alerts, bool openmetrics, FILE *out);
