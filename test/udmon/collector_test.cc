@@ -5,9 +5,12 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <fstream>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
+#include <sys/resource.h>
 #include <unistd.h>
 #include <vector>
 
@@ -25,6 +28,8 @@ extern "C" {
 #include "udmon/lib/net/loop.h"
 #include "udmon/lib/metric.h"
 }
+
+#include "pch/sanitizer.h"
 
 namespace
 {
@@ -61,6 +66,20 @@ TEST(MetricNames, WhatPrometheusRefusesIsNotTaken)
           "a{b=\"1\",__name__=\"b\"}", "a{__x=\"1\"}", "a{b=\"1\",}", "a{}", "a{b}", "1a", ""}) {
         EXPECT_FALSE(taken(bad)) << bad;
     }
+}
+
+TEST(MetricNames, ALabelIsCutBetweenCharacters)
+{
+    const char *at = "{a=\"\u00e4\\n\\\\\u20ac\"}";
+    struct udmon_label label;
+    char text[9];
+
+    ASSERT_TRUE(udmon_label_next(&at, &label));
+    EXPECT_EQ(7u, udmon_label_value(&label, text, 8));
+    EXPECT_STREQ("\u00e4\n\\\u20ac", text);
+    EXPECT_EQ(4u, udmon_label_value(&label, text, 7));
+    EXPECT_STREQ("\u00e4\n\\", text);
+    EXPECT_EQ(0u, udmon_label_value(&label, text, 2));
 }
 
 // Before the last tidying was due, however short ago the machine was started.
@@ -1101,7 +1120,11 @@ struct JobTest : HistoryTest {
         const struct api_reader reader = {history.db, &store, nullptr};
         const struct api_range range = {0, 0, points, 0};
 
-        return job_json(&reader, id, &range, at_ms);
+        struct json_object *answer = nullptr;
+        const int ret = job_json(&reader, id, &range, at_ms, &answer);
+
+        EXPECT_EQ((answer == nullptr) ? -ENOENT : 0, ret);
+        return answer;
     }
     static struct json_object *field(struct json_object *object, const char *name)
     {
@@ -1180,6 +1203,89 @@ TEST_F(JobTest, NodesAndTheirUse)
     for (const char *wrong : {"", "a", "1\"", "12345678901234567890123456789012"}) {
         EXPECT_FALSE(job_id_valid(wrong)) << wrong;
     }
+}
+
+// Exits with 0 if the answer can be made in so many bytes more than there are now.
+[[noreturn]] void exit_in_memory(size_t bytes, const std::function<int()> &answer)
+{
+    struct rlimit limit = {};
+    std::ifstream statm("/proc/self/statm");
+
+    statm >> limit.rlim_cur;
+    limit.rlim_cur = limit.rlim_max = limit.rlim_cur * getpagesize() + bytes;
+    setrlimit(RLIMIT_AS, &limit);
+    _exit((answer() == 0) ? 0 : 1);
+}
+
+// The values of one node at a time are in memory.
+TEST_F(JobTest, MemoryDoesNotGrowWithTheNodes)
+{
+    if (under_sanitizer()) {
+        GTEST_SKIP() << "the sanitizer's own memory has no bound";
+    }
+    const int nodes = 600;
+
+    for (int i = 0; i < nodes; ++i) {
+        series("n" + std::to_string(i), "slurm_job_memory_bytes{job=\"7\"}", 1, false, 600, 601);
+    }
+    finish();
+    EXPECT_EXIT(exit_in_memory(24 << 20,
+                               [&] {
+                                   const struct api_reader reader = {history.db, &store, nullptr};
+                                   const struct api_range range = {begin, begin + 1000000, 1000, 0};
+                                   struct json_object *answer;
+
+                                   return job_json(&reader, "7", &range, begin, &answer);
+                               }),
+                testing::ExitedWithCode(0), "");
+}
+
+TEST_F(JobTest, NoMemoryIsNotAnUnknownJob)
+{
+    if (under_sanitizer()) {
+        GTEST_SKIP() << "the sanitizer ends the program";
+    }
+    const struct api_reader reader = {history.db, &store, nullptr};
+    const struct api_range range = {1, INT64_C(1) << 60, long(INT64_C(1) << 60), 0};
+    struct json_object *answer;
+
+    series("n", "slurm_job_memory_bytes{job=\"7\"}", 1, false);
+    finish();
+    EXPECT_EQ(-ENOMEM, job_json(&reader, "7", &range, begin, &answer));
+}
+
+// A node may have had a hundred thousand jobs.
+TEST_F(JobTest, OtherJobsAreSoughtNearby)
+{
+    struct json_object *answer;
+    int i;
+
+    for (i = 0; i < 4 * JOB_NEIGHBOURS; ++i) {
+        series("n", "slurm_job_memory_bytes{job=\"" + std::to_string(1000 + i) + "\"}", 1, false);
+    }
+    finish();
+    answer = job(std::to_string(1000 + 2 * JOB_NEIGHBOURS).c_str(), begin);
+    ASSERT_NE(nullptr, answer);
+    EXPECT_EQ(2 * JOB_NEIGHBOURS,
+              number(json_object_array_get_idx(field(answer, "nodes"), 0), "others"));
+    json_object_put(answer);
+}
+
+TEST_F(JobTest, LongNamesOfUsersAreComplete)
+{
+    std::string user;
+    struct json_object *answer;
+
+    for (int i = 0; i < 100; ++i) {
+        user += "\u00e4";
+    }
+    user += "@example.org";
+    series("n", "slurm_job_memory_bytes{job=\"7\",user=\"" + user + "\"}", 1, false);
+    finish();
+    answer = job("7", begin);
+    ASSERT_NE(nullptr, answer);
+    EXPECT_EQ(user, text(answer, "user"));
+    json_object_put(answer);
 }
 
 // The lines that /api/lines answers with: family and label, how many series, and the values.

@@ -78,6 +78,24 @@ check "udmon-top: other jobs of a node" grep -qE '^n2 .*\(other jobs, too\)$' "$
 check "udmon-top: the same as JSON" eval '"$bin/udmon-top" -j -u "$(web 0)" job 4711 | jq -e ".job == \"4711\"" >/dev/null'
 check "udmon-top: a job that nobody knows" eval \
     '! "$bin/udmon-top" -u "$(web 0)" job 5 2>"$dir/err" && grep -q "job 5: no node of the collector knows this job" "$dir/err"'
+check "udmon-top: nobody there" eval \
+    '! "$bin/udmon-top" -u "$(web 1)" job 5 2>"$dir/err" && grep -qF "job 5: no answer from http://$(web 1)/api/job (" "$dir/err"'
+printf 'HTTP/1.0 200 OK\r\n\r\n{"job":"5","user":null,"from_ms":null,"until_ms":1,"cores":null,"nodes":[{"name":"n","cpu":null,"memory":1048576}],"lines":[]}' >"$dir/answer"
+launch nulls /usr/bin/python3 -c 'import socket, sys
+with socket.create_server(("127.0.0.1", int(sys.argv[1]))) as server:
+    while True:
+        client = server.accept()[0]
+        client.recv(9999)
+        client.sendall(open(sys.argv[2], "rb").read())
+        client.close()' $((port + 5)) "$dir/answer"
+check "udmon-top: values that are null are not known" await eval \
+    '"$bin/udmon-top" -u "$(web 2)" job 5 >"$dir/top" && grep -qE "^n +- +- +1( +-){6}$" "$dir/top" && ! grep -qE "nan|null" "$dir/top"'
+printf 'HTTP/1.0 200 OK\r\n\r\n{"nodes":[{"name":"n","up":true,"received":null,"values":{"cpu":null}}],"matching":1,"up":1}' >"$dir/answer"
+check "udmon-top: the same of nodes" await eval \
+    '"$bin/udmon-top" -b -u "$(web 2)" >"$dir/top" && grep -qE "^n +up( +-){10}$" "$dir/top"'
+echo 'HTTP/1.0 200 OK' >"$dir/answer"
+check "udmon-top: no collector" eval \
+    '! "$bin/udmon-top" -u "$(web 2)" job 5 2>"$dir/err" && grep -q "is no udmon-collector (HTTP status 200)" "$dir/err"'
 check "no number of a job" eval '[[ $(get 0 "/api/job?job=a" -o /dev/null -w "%{http_code}") -eq 400 ]]'
 rm -r "$dir/n1/system.slice/slurmstepd.scope/job_4711" "$dir/n2/system.slice/slurmstepd.scope/job_4711"
 until_ms=0

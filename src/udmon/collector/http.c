@@ -26,7 +26,7 @@ enum {
     HTTP_POOL = 8 * 1024,      /* bytes of a request */
     HTTP_LARGE = 64 * 1024,
     HTTP_GZIP_MIN = 1024,
-    HTTP_ALERTS = 100, /* of an answer, unless it is asked for another number */
+    HTTP_ALERTS = 100,      /* of an answer, unless it is asked for another number */
     HTTP_FILE_MAX = 1 << 20 /* bytes of a certificate */
 };
 #define HTTP_CACHE_NS    UINT64_C(1000000000)
@@ -490,7 +490,8 @@ static struct MHD_Response *http_job(struct http_request *request, sqlite3 *db,
     struct api_range range = {.from_ms = http_number(connection, "from", 0),
                               .until_ms = http_number(connection, "until", 0),
                               .points = http_number(connection, "points", JOB_POINTS)};
-    struct json_object *answer;
+    struct json_object *answer = NULL;
+    int ret;
 
     if ((id == NULL) || !job_id_valid(id) || (range.from_ms < 0) || (range.until_ms < 0) ||
         (range.from_ms >= HTTP_TIME_END_MS) || (range.until_ms >= HTTP_TIME_END_MS) ||
@@ -499,14 +500,18 @@ static struct MHD_Response *http_job(struct http_request *request, sqlite3 *db,
         return http_fail(request, MHD_HTTP_BAD_REQUEST,
                          "job is needed: its number; points is 1 to 1000, from is before until");
     }
-    answer = job_json(&reader, id, &range, (int64_t)(udmon_time_ns() / 1000000));
+    ret = job_json(&reader, id, &range, (int64_t)(udmon_time_ns() / 1000000), &answer);
     if (budget->spent) {
         json_object_put(answer);
         return http_fail(request, MHD_HTTP_SERVICE_UNAVAILABLE,
                          "this takes too long: ask for a part of the job's time");
     }
-    return (answer != NULL) ? http_json(answer, request->gzip) :
-                              http_fail(request, MHD_HTTP_NOT_FOUND, "no node knows this job");
+    if (ret == -ENOENT) {
+        return http_fail(request, MHD_HTTP_NOT_FOUND, "no node knows this job");
+    }
+    return (ret == 0) ? http_json(answer, request->gzip) :
+                        http_fail(request, MHD_HTTP_SERVICE_UNAVAILABLE,
+                                  "the collector has no memory for this job");
 }
 
 /* Without rules there are no alerts. */

@@ -1,6 +1,7 @@
 #include "job.h"
 #include "../lib/metric.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,17 +38,24 @@ struct node {
     int64_t first_ms, last_ms; /* of the job here */
     double cores;              /* NAN: not known */
     int others;
-    struct api_steps steps[METRICS];
+    double means[METRICS];
+};
+
+/* The nodes' values in a step. */
+struct total {
+    double sum, least, most;
+    bool any;
 };
 
 struct job {
     const struct api_reader *reader;
     const char *id;
-    char user[64], partition[64];
+    char user[UDMON_METRIC_NAME_MAX + 1], partition[UDMON_METRIC_NAME_MAX + 1];
     struct node *nodes;
     size_t count;
     int64_t first_ms, last_ms; /* of the job, or of the asked range */
-    struct api_steps steps;    /* of all lines, without values */
+    struct api_steps steps;    /* of one node and metric at a time */
+    struct total *totals[METRICS];
     bool no_memory;
 };
 
@@ -69,29 +77,43 @@ struct found {
 
 typedef void (*found_fn)(struct job *job, const struct found *found, void *arg);
 
-/*
- * Calls `each` for each series whose name begins with `begin`. `node`: of this node, or NULL. The
- * names of a node are sorted in the database, so the query reads only these.
- */
-static void job_each(struct job *job, const char *node, const char *begin, found_fn each, void *arg)
+enum { ALL = -1 /* series */ };
+
+static bool job_is_spent(const struct job *job)
 {
-    static const char query[] =
-        "SELECT host.name, series.name, series.id, counter FROM host CROSS JOIN series"
-        " ON series.host = host.id WHERE series.name >= ?1 AND series.name < ?1 || '~'"
-        " AND (?2 IS NULL OR host.name = ?2) ORDER BY host.name, series.name";
+    struct budget *budget = job->reader->budget;
+
+    return (budget != NULL) && budget_spent(budget);
+}
+
+/*
+ * Calls `each` for at most `most` series with names in [low, high), backwards: from the last one
+ * on. `node`: of this node, or NULL. The names of a node are sorted in the database, so the query
+ * reads only these.
+ */
+static void job_each_between(struct job *job, const char *node, const char *low, const char *high,
+                             bool backwards, int most, found_fn each, void *arg)
+{
     const struct api_reader *reader = job->reader;
     sqlite3_stmt *statement;
     struct found found;
+    char query[400];
 
+    snprintf(query, sizeof(query),
+             "SELECT host.name, series.name, series.id, counter FROM host CROSS JOIN series"
+             " ON series.host = host.id WHERE series.name >= ?1 AND series.name < ?2%s"
+             " ORDER BY host.name, series.name %s LIMIT ?4",
+             (node != NULL) ? " AND host.name = ?3" : "", backwards ? "DESC" : "ASC");
     if (sqlite3_prepare_v2(reader->db, query, -1, &statement, NULL) != SQLITE_OK) {
         return;
     }
-    sqlite3_bind_text(statement, 1, begin, -1, SQLITE_STATIC);
+    sqlite3_bind_text(statement, 1, low, -1, SQLITE_STATIC);
+    sqlite3_bind_text(statement, 2, high, -1, SQLITE_STATIC);
     if (node != NULL) {
-        sqlite3_bind_text(statement, 2, node, -1, SQLITE_STATIC);
+        sqlite3_bind_text(statement, 3, node, -1, SQLITE_STATIC);
     }
-    while ((sqlite3_step(statement) == SQLITE_ROW) &&
-           !((reader->budget != NULL) && budget_spent(reader->budget))) {
+    sqlite3_bind_int(statement, 4, most);
+    while ((sqlite3_step(statement) == SQLITE_ROW) && !job_is_spent(job)) {
         found.node = (const char *)sqlite3_column_text(statement, 0);
         found.name = (const char *)sqlite3_column_text(statement, 1);
         found.key = sqlite3_column_int64(statement, 2);
@@ -99,6 +121,15 @@ static void job_each(struct job *job, const char *node, const char *begin, found
         each(job, &found, arg);
     }
     sqlite3_finalize(statement);
+}
+
+/* Calls `each` for each series whose name begins with `begin`. */
+static void job_each(struct job *job, const char *node, const char *begin, found_fn each, void *arg)
+{
+    char end[120];
+
+    snprintf(end, sizeof(end), "%s~", begin);
+    job_each_between(job, node, begin, end, false, ALL, each, arg);
 }
 
 /* The beginning of the names of a family's series of this job. The sensor writes label job first.
@@ -164,30 +195,59 @@ static void job_found_other(struct job *job, const struct found *found, void *ar
 {
     int64_t first_ms, last_ms;
     struct node *node = arg;
-    char own[100];
 
-    job_begin(job, metrics[METRIC_MEMORY].family, own);
-    if (strncmp(found->name, own, strlen(own)) && (node->others < JOB_OTHERS_MAX) &&
-        api_span(job->reader, found->node, found->name, found->counter, found->key, &first_ms,
+    if (api_span(job->reader, found->node, found->name, found->counter, found->key, &first_ms,
                  &last_ms)) {
         node->others += (first_ms < node->last_ms) && (last_ms > node->first_ms);
     }
 }
 
-/* ---- values ---------------------------------------------------------------------------------- */
-
-static bool steps_open(const struct job *job, struct api_steps *steps)
+/*
+ * Counts the other jobs of the node. Jobs that overlap have near numbers, so the JOB_NEIGHBOURS
+ * series before and after the job's own series are enough, however long the history is.
+ */
+static void job_count_others(struct job *job, struct node *node)
 {
-    *steps = job->steps;
-    steps->sums = calloc((size_t)steps->num, sizeof(*steps->sums));
-    steps->seen = calloc((size_t)steps->num, 1);
-    return (steps->sums != NULL) && (steps->seen != NULL);
+    const char *family = metrics[METRIC_MEMORY].family;
+    char low[100], own[100], after_own[102], high[102];
+
+    snprintf(low, sizeof(low), "%s{job=\"", family);
+    job_begin(job, family, own);
+    snprintf(after_own, sizeof(after_own), "%s~", own);
+    snprintf(high, sizeof(high), "%s~", low);
+    job_each_between(job, node->name, low, own, true, JOB_NEIGHBOURS, job_found_other, node);
+    job_each_between(job, node->name, after_own, high, false, JOB_NEIGHBOURS, job_found_other,
+                     node);
 }
 
-static void steps_close(struct api_steps *steps)
+/* ---- values ---------------------------------------------------------------------------------- */
+
+/* Memory for one node and the sums of all: it does not grow with the number of nodes. */
+static bool job_open_steps(struct job *job)
 {
-    free(steps->sums);
-    free(steps->seen);
+    struct api_steps *steps = &job->steps;
+    bool open;
+    int i;
+
+    steps->sums = calloc((size_t)steps->num, sizeof(*steps->sums));
+    steps->seen = calloc((size_t)steps->num, 1);
+    open = (steps->sums != NULL) && (steps->seen != NULL);
+    for (i = 0; i < METRICS; ++i) {
+        job->totals[i] = open ? calloc((size_t)steps->num, sizeof(*job->totals[i])) : NULL;
+        open = (job->totals[i] != NULL);
+    }
+    return open;
+}
+
+static void job_close_steps(struct job *job)
+{
+    int i;
+
+    free(job->steps.sums);
+    free(job->steps.seen);
+    for (i = 0; i < METRICS; ++i) {
+        free(job->totals[i]);
+    }
 }
 
 static void job_found_values(struct job *job, const struct found *found, void *arg)
@@ -214,32 +274,53 @@ static double node_mean(const struct node *node, const struct api_steps *steps)
     return (count > 0) ? (sum / (double)count) : NAN;
 }
 
+/* Reads the series whose names begin so into the steps, and returns the mean. */
+static double node_read_family(struct job *job, const struct node *node, const char *begin)
+{
+    const struct api_steps *steps = &job->steps;
+
+    memset(steps->sums, 0, (size_t)steps->num * sizeof(*steps->sums));
+    memset(steps->seen, 0, (size_t)steps->num);
+    job_each(job, node->name, begin, job_found_values, &job->steps);
+    return node_mean(node, steps);
+}
+
+/* Adds the steps of a node to the steps of all nodes. */
+static void totals_add(struct total *totals, const struct api_steps *steps)
+{
+    struct total *total;
+    double value;
+    int64_t i;
+
+    for (i = 0; i < steps->num; ++i) {
+        total = &totals[i];
+        value = steps->sums[i];
+        if (steps->seen[i]) {
+            total->sum += value;
+            total->least = (!total->any || (value < total->least)) ? value : total->least;
+            total->most = (!total->any || (value > total->most)) ? value : total->most;
+            total->any = true;
+        }
+    }
+}
+
 static void node_read(struct job *job, struct node *node)
 {
-    struct api_steps cores;
     char begin[100];
     int i;
 
-    for (i = 0; (i < METRICS) && !job->no_memory; ++i) {
-        if (!steps_open(job, &node->steps[i])) {
-            job->no_memory = true;
-            return;
-        }
+    for (i = 0; i < METRICS; ++i) {
         if (metrics[i].of_job) {
             job_begin(job, metrics[i].family, begin);
         } else {
             snprintf(begin, sizeof(begin), "%s{", metrics[i].family);
         }
-        job_each(job, node->name, begin, job_found_values, &node->steps[i]);
+        node->means[i] = node_read_family(job, node, begin);
+        totals_add(job->totals[i], &job->steps);
     }
-    if (steps_open(job, &cores)) {
-        job_begin(job, "slurm_job_cpus", begin);
-        job_each(job, node->name, begin, job_found_values, &cores);
-        node->cores = node_mean(node, &cores);
-    }
-    steps_close(&cores);
-    snprintf(begin, sizeof(begin), "%s{job=\"", metrics[METRIC_MEMORY].family);
-    job_each(job, node->name, begin, job_found_other, node);
+    job_begin(job, "slurm_job_cpus", begin);
+    node->cores = node_read_family(job, node, begin);
+    job_count_others(job, node);
 }
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
@@ -261,7 +342,7 @@ static struct json_object *node_json(const struct node *node)
     json_number(object, "cores", node->cores);
     json_object_object_add(object, "others", json_object_new_int(node->others));
     for (i = 0; i < METRICS; ++i) {
-        json_number(object, metrics[i].name, node_mean(node, &node->steps[i]));
+        json_number(object, metrics[i].name, node->means[i]);
     }
     return object;
 }
@@ -269,32 +350,19 @@ static struct json_object *node_json(const struct node *node)
 /* Sum, least and greatest value of the nodes in a step; NULL: no node has a value. */
 static struct json_object *job_point(const struct job *job, int metric, int64_t step)
 {
-    double sum = 0, least = INFINITY, most = -INFINITY, value;
-    const struct api_steps *steps;
+    const struct total *total = &job->totals[metric][step];
     struct json_object *point;
-    bool any = false;
-    size_t i;
 
-    for (i = 0; i < job->count; ++i) {
-        steps = &job->nodes[i].steps[metric];
-        if (steps->seen[step]) {
-            value = steps->sums[step];
-            sum += value;
-            least = (value < least) ? value : least;
-            most = (value > most) ? value : most;
-            any = true;
-        }
-    }
-    if (!any) {
+    if (!total->any) {
         return NULL;
     }
     point = json_object_new_array_ext(4);
     json_object_array_add(point,
                           json_object_new_int64(((job->steps.first + step) * job->steps.step_ms) +
                                                 (job->steps.step_ms / 2)));
-    json_object_array_add(point, json_object_new_double(sum));
-    json_object_array_add(point, json_object_new_double(least));
-    json_object_array_add(point, json_object_new_double(most));
+    json_object_array_add(point, json_object_new_double(total->sum));
+    json_object_array_add(point, json_object_new_double(total->least));
+    json_object_array_add(point, json_object_new_double(total->most));
     return point;
 }
 
@@ -327,7 +395,7 @@ static double job_imbalance(const struct job *job, int metric)
     size_t i, count = 0;
 
     for (i = 0; i < job->count; ++i) {
-        value = node_mean(&job->nodes[i], &job->nodes[i].steps[metric]);
+        value = job->nodes[i].means[metric];
         if (!isnan(value)) {
             sum += value;
             most = (value > most) ? value : most;
@@ -379,32 +447,33 @@ static void job_range(struct job *job, const struct api_range *range)
     job->steps.num = (job->last_ms / job->steps.step_ms) - job->steps.first + 1;
 }
 
-struct json_object *job_json(const struct api_reader *reader, const char *id,
-                             const struct api_range *range, int64_t now_ms)
+int job_json(const struct api_reader *reader, const char *id, const struct api_range *range,
+             int64_t now_ms, struct json_object **answer_p)
 {
     struct job job = {.reader = reader, .id = id, .first_ms = INT64_MAX};
-    struct json_object *answer = NULL;
     char begin[100];
     bool running;
     size_t i;
-    int metric;
+    int ret = -ENOENT;
 
     job_begin(&job, metrics[METRIC_MEMORY].family, begin);
     job_each(&job, NULL, begin, job_found_node, NULL);
     if (job.count > 0) {
         running = (now_ms - job.last_ms) < JOB_RUNNING_MS;
         job_range(&job, range);
-        for (i = 0; i < job.count; ++i) {
+        job.no_memory |= !job_open_steps(&job);
+        for (i = 0; (i < job.count) && !job.no_memory && !job_is_spent(&job); ++i) {
             node_read(&job, &job.nodes[i]);
         }
-        answer = job.no_memory ? NULL : job_answer(&job, running);
+        if (!job.no_memory) {
+            *answer_p = job_answer(&job, running);
+            ret = 0;
+        }
+        job_close_steps(&job);
     }
     for (i = 0; i < job.count; ++i) {
-        for (metric = 0; metric < METRICS; ++metric) {
-            steps_close(&job.nodes[i].steps[metric]);
-        }
         free(job.nodes[i].name);
     }
     free(job.nodes);
-    return answer;
+    return job.no_memory ? -ENOMEM : ret;
 }

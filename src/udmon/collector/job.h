@@ -9,8 +9,9 @@
  *
  * The values of a node are means over the job's time there: "cpu" in cores, "memory" in bytes, and
  * per second "network_in", "network_out", "rdma_in", "rdma_out", "read", "written" in bytes.
- * Network and RDMA are those of the whole node; "others" is the number of other jobs on the
- * node in that time. A line has the sum over the nodes, and the least and the greatest value of a node.
+ * Network and RDMA are those of the whole node. "others" is the number of other jobs on
+ * the node in that time; JOB_NEIGHBOURS jobs with lower numbers are looked at, and as many with
+ * higher numbers. A line has the sum over the nodes, and the least and the greatest value of a node.
  * "imbalance" is the greatest value of a node divided by the mean of the nodes. "cores" is null if
  * the agents do not send it.
  */
@@ -22,17 +23,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { JOB_ID_MAX = 31, JOB_POINTS = 100, JOB_OTHERS_MAX = 200 };
+enum { JOB_ID_MAX = 31, JOB_POINTS = 100, JOB_NEIGHBOURS = 50 };
 #define JOB_RUNNING_MS INT64_C(60000) /* the last sample of a running job is younger */
 
 /** Whether it can be the number of a job. */
 bool job_id_valid(const char *id);
 
 /**
- * The job in a range; `from_ms` 0 means its begin, `until_ms` 0 its end. The caller's; NULL: no
- * node knows the job, or no memory.
+ * The job in a range; `from_ms` 0 means its begin, `until_ms` 0 its end. The caller frees the
+ * answer. -ENOENT: no node knows the job; -ENOMEM.
  */
-struct json_object *job_json(const struct api_reader *reader, const char *id,
-                             const struct api_range *range, int64_t now_ms);
+int job_json(const struct api_reader *reader, const char *id, const struct api_range *range,
+             int64_t now_ms, struct json_object **answer_p);
 
 #endif

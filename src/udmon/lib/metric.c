@@ -92,15 +92,24 @@ static const char *metric_value(const char *at)
 
 size_t udmon_label_value(const struct udmon_label *label, char *text, size_t size)
 {
-    size_t i, used = 0;
-    char c;
+    const char *at = label->value, *end = at + label->value_length;
+    size_t length, used = 0;
+    bool escaped;
 
-    for (i = 0; (i < label->value_length) && (used + 1 < size); ++i) {
-        c = label->value[i];
-        if ((c == '\\') && (i + 1 < label->value_length)) {
-            c = (label->value[++i] == 'n') ? '\n' : label->value[i];
+    while (at < end) {
+        escaped = (*at == '\\') && (at + 1 < end);
+        at += escaped;
+        length = metric_character((const unsigned char *)at);
+        length = (length > 0) ? length : 1;
+        if (used + length >= size) {
+            break;
         }
-        text[used++] = c;
+        memcpy(text + used, at, length);
+        if (escaped && (*at == 'n')) {
+            text[used] = '\n';
+        }
+        used += length;
+        at += length;
     }
     text[used] = '\0';
     return used;

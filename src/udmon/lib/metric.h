@@ -112,7 +112,8 @@ struct udmon_label {
  */
 bool udmon_label_next(const char **at_p, struct udmon_label *label);
 /**
- * The value without escapes, and a text with escapes; cut if `size` is too small. Return the length.
+ * The value without escapes, and a text with escapes; cut at the end of a character if `size` is too
+ * small. Return the length.
  */
 size_t udmon_label_value(const struct udmon_label *label, char *text, size_t size);
 size_t udmon_label_quote(const char *value, char *text, size_t size);

@@ -12,7 +12,10 @@ static const char *job_text(struct json_object *object, const char *name)
 {
     struct json_object *text;
 
-    return json_object_object_get_ex(object, name, &text) ? json_object_get_string(text) : "";
+    return (json_object_object_get_ex(object, name, &text) &&
+            json_object_is_type(text, json_type_string)) ?
+               json_object_get_string(text) :
+               "";
 }
 
 /* NAN: there is no number. */
@@ -20,7 +23,9 @@ static double job_number(struct json_object *object, const char *name)
 {
     struct json_object *number;
 
-    return (json_object_object_get_ex(object, name, &number) && (number != NULL)) ?
+    return (json_object_object_get_ex(object, name, &number) &&
+            (json_object_is_type(number, json_type_double) ||
+             json_object_is_type(number, json_type_int))) ?
                json_object_get_double(number) :
                NAN;
 }
@@ -37,7 +42,7 @@ static struct json_object *job_array(struct json_object *object, const char *nam
 
 static void job_time(double ms, char text[32])
 {
-    time_t seconds = (time_t)(ms / 1000);
+    time_t seconds = isnan(ms) ? 0 : (time_t)(ms / 1000);
     struct tm parts;
 
     localtime_r(&seconds, &parts);
@@ -65,15 +70,21 @@ static void job_summary(struct json_object *job, double cpu, FILE *out)
     if (json_object_object_get_ex(job, "imbalance", &of)) {
         imbalance = job_number(of, "cpu");
     }
-    job_time(from_ms, from);
-    job_time(until_ms, until);
-    fprintf(out, "job %s of %s", job_text(job, "job"), job_text(job, "user"));
+    fprintf(out, "job %s", job_text(job, "job"));
+    if (job_text(job, "user")[0] != '\0') {
+        fprintf(out, " of %s", job_text(job, "user"));
+    }
     if (job_text(job, "partition")[0] != '\0') {
         fprintf(out, " in %s", job_text(job, "partition"));
     }
+    fprintf(out, ": %zu nodes, ", json_object_array_length(nodes));
+    if (!isnan(from_ms) && !isnan(until_ms)) {
+        job_time(from_ms, from);
+        job_time(until_ms, until);
+        fprintf(out, "%s to %s (%.0f s), ", from, until, (until_ms - from_ms) / 1000);
+    }
     fprintf(
-        out, ": %zu nodes, %s to %s (%.0f s), %s\n", json_object_array_length(nodes), from, until,
-        (until_ms - from_ms) / 1000,
+        out, "%s\n",
         (json_object_object_get_ex(job, "running", &running) && json_object_get_boolean(running)) ?
             "running" :
             "ended");
@@ -178,14 +189,14 @@ static void job_course(struct json_object *points, FILE *out)
     }
 }
 
-void job_print(struct json_object *job, FILE *out)
+bool job_print(struct json_object *job, FILE *out)
 {
     struct json_object *nodes = job_array(job, "nodes"), *points = job_line(job, "cpu");
     double cpu = 0, value;
     size_t i;
 
     if (nodes == NULL) {
-        return;
+        return false;
     }
     for (i = 0; i < json_object_array_length(nodes); ++i) {
         value = job_number(json_object_array_get_idx(nodes, i), "cpu");
@@ -196,4 +207,5 @@ void job_print(struct json_object *job, FILE *out)
     if ((points != NULL) && (json_object_array_length(points) > 0)) {
         job_course(points, out);
     }
+    return true;
 }

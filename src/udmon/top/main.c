@@ -111,7 +111,8 @@ static int top_get(struct top *top)
 
     parsed = top_answer(top, &code, &status);
     if (code != CURLE_OK) {
-        snprintf(top->error, sizeof(top->error), "%s: %s", top->url, curl_easy_strerror(code));
+        snprintf(top->error, sizeof(top->error), "no answer from %s (%s)", top->url,
+                 curl_easy_strerror(code));
     } else if (!json_object_object_get_ex(parsed, "nodes", &nodes) ||
                !json_object_is_type(nodes, json_type_array)) {
         snprintf(top->error, sizeof(top->error), "%s: no udmon-collector (HTTP status %ld)",
@@ -158,7 +159,8 @@ static bool node_value(struct json_object *node, const struct column *column, do
         return false;
     }
     *value_p = json_object_get_double(value) * column->scale;
-    return true;
+    return json_object_is_type(value, json_type_double) ||
+           json_object_is_type(value, json_type_int);
 }
 
 /* Showing them */
@@ -438,6 +440,25 @@ static int arguments(int argc, char **argv, struct top *top, const char **url_p,
                                                                                   -1;
 }
 
+static void top_job_error(const struct top *top, CURLcode code, long status)
+{
+    const char *reason = (status == 404) ? "no node of the collector knows this job" :
+                         (status == 503) ? "the collector is busy, or the job is too large" :
+                         (status == 400) ? "this is no number of a job" :
+                         (status == 401) ? "the collector needs a user and a password (~/.netrc)" :
+                                           NULL;
+
+    if (code != CURLE_OK) {
+        fprintf(stderr, "udmon-top: job %s: no answer from %s (%s)\n", top->job, top->url,
+                curl_easy_strerror(code));
+    } else if (reason != NULL) {
+        fprintf(stderr, "udmon-top: job %s: %s\n", top->job, reason);
+    } else {
+        fprintf(stderr, "udmon-top: job %s: %s is no udmon-collector (HTTP status %ld)\n", top->job,
+                top->url, status);
+    }
+}
+
 /* Prints a job. Returns an exit status. */
 static int top_print_job(struct top *top, int json)
 {
@@ -450,20 +471,12 @@ static int top_print_job(struct top *top, int json)
     curl_free(id);
     curl_easy_setopt(top->curl, CURLOPT_URL, url);
     answer = top_answer(top, &code, &status);
-    if (answer == NULL) {
-        fprintf(stderr, "udmon-top: job %s: %s%s\n", top->job,
-                (status == 404)    ? "no node of the collector knows this job" :
-                (status == 503)    ? "the collector is busy, or the job is too large" :
-                (status == 400)    ? "this is no number of a job" :
-                (code != CURLE_OK) ? curl_easy_strerror(code) :
-                                     "no answer from a udmon-collector at ",
-                ((status == 0) || (status == 200)) ? top->url : "");
-        return 1;
-    }
-    if (json) {
+    if ((answer != NULL) && json) {
         puts(json_object_to_json_string_ext(answer, JSON_C_TO_STRING_PRETTY));
-    } else {
-        job_print(answer, stdout);
+    } else if ((answer == NULL) || !job_print(answer, stdout)) {
+        top_job_error(top, code, status);
+        json_object_put(answer);
+        return 1;
     }
     json_object_put(answer);
     return 0;
