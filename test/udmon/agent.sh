@@ -254,10 +254,11 @@ echo 65536 >"$job/memory.current" && printf 'oom 3\noom_kill 2\n' >"$job/memory.
 other=${job%/*}/job_4712
 mkdir -p "$other/step_0/user/task_0"
 echo 4096 >"$other/memory.current" && echo $$ >"$other/step_0/user/task_0/cgroup.procs"
+user=$(printf 'ä%.0s' {1..100})@example.org
 cat >"$dir/squeue" <<END
 #!/bin/sh
 echo "\$*" >>"$dir/squeue.log"
-echo "4711 ann gpu"
+echo "4711 $user gpu"
 echo "99 eve all"
 END
 chmod +x "$dir/squeue"
@@ -299,6 +300,7 @@ check "slurm: a job of two groups counts once" \
     [ "$(grep -c 'a sample is refused' "$dir/log")" -eq 0 ]
 check "slurm: no control groups: one line says so" \
     [ "$(grep -c "node idle: $dir/nothing has no control groups of Slurm" "$dir/log")" -eq 1 ]
+echo "1 2 8:1 / /$user/$user rw,relatime shared:1 - ext4 /dev/sda1 rw" >"$dir/mounts"
 prints 'slurm_job_memory_bytes{job="4711"' 2 'slurm_job_memory_bytes{job="4712"' 2 node_hwmon_power_watts \
     node_memory_numa_total_bytes node_memory_numa_MemFree node_filesystem_size_bytes <<END
 [hwmon]
@@ -327,14 +329,21 @@ to = print
 type = filesystem
 interval = 0.05
 to = print
+[long]
+type = filesystem
+mounts = $dir/mounts
+interval = 0.05
+to = print
 [print]
 type = print
 END
+check "filesystem: a long path is complete" has_sample \
+    "node_filesystem_device_error{device=\"/dev/sda1\",fstype=\"ext4\",mountpoint=\"/$user/$user\"} 1"
 check "hwmon: a temperature" has_sample 'node_hwmon_temp_celsius{chip="coretemp.0",sensor="temp1"} 45.5'
 check "hwmon: a fan" has_sample 'node_hwmon_fan_rpm{chip="coretemp.0",sensor="fan2"} 900'
 check "hwmon: power" has_sample 'node_hwmon_power_watts{chip="coretemp.0",sensor="power1"} 12'
 check "hwmon: nothing else" [ "$(grep -c 'humidity\|in_volts' "$dir/out")" -eq 0 ]
-ann='job="4711",user="ann",partition="gpu"'
+ann="job=\"4711\",user=\"$user\",partition=\"gpu\""
 check "slurm: processor time" has_sample "slurm_job_cpu_seconds{$ann,mode=\"user\"} 2.5"
 check "slurm: memory" has_sample "slurm_job_memory_bytes{$ann} 65536"
 check "slurm: kills" has_sample "slurm_job_oom_kills{$ann} 2"

@@ -26,7 +26,7 @@
 #include <sys/sysmacros.h>
 #include <time.h>
 
-enum { FILESYSTEM_WAIT_MS = 1000, MOUNTS_MAX = 256, FIELD_MAX = 256, STUCK_MAX = 8 };
+enum { FILESYSTEM_WAIT_MS = 1000, MOUNTS_MAX = 256, FIELD_MAX = 1024, STUCK_MAX = 8 };
 
 struct mount {
     char device[FIELD_MAX], type[64], point[FIELD_MAX], root[FIELD_MAX];
@@ -105,9 +105,9 @@ static int mount_parse(const char *line, struct mount *mount)
     unsigned major, minor;
 
     if ((rest == NULL) ||
-        (sscanf(line, "%*d %*d %u:%u %255s %255s %255s", &major, &minor, mount->root, mount->point,
-                options) != 5) ||
-        (sscanf(rest, " - %63s %255s %255s", mount->type, mount->device, super) < 2)) {
+        (sscanf(line, "%*d %*d %u:%u %1023s %1023s %1023s", &major, &minor, mount->root,
+                mount->point, options) != 5) ||
+        (sscanf(rest, " - %63s %1023s %1023s", mount->type, mount->device, super) < 2)) {
         return -EINVAL;
     }
     mount_unescape(mount->root);

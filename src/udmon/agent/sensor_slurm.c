@@ -31,14 +31,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { JOB_ID_MAX = 32, ANSWER_MAX = 65536, JOBS_ASKED_MAX = 512 };
+/* Directory services have names as "first.last@department.example.org". */
+enum { JOB_ID_MAX = 32, USER_MAX = 256, JOBS_ASKED_MAX = 512 };
+enum { ANSWER_MAX = JOBS_ASKED_MAX * (JOB_ID_MAX + 2 * USER_MAX) };
 #define ANSWER_NS UINT64_C(10000000000)
 
 struct job {
     LIST_ENTRY(job) list;
     char id[JOB_ID_MAX];
-    char labels[160]; /* "" until they are known */
-    int asked, seen;  /* squeue has been asked for this job; the job exists in this tick */
+    char labels[2 * USER_MAX + 80]; /* "" until they are known */
+    int asked, seen; /* squeue has been asked for this job; the job exists in this tick */
 };
 
 struct slurm {
@@ -78,7 +80,7 @@ static double slurm_field(const char *dir, const char *file_name, const char *wo
 
 static void job_label(struct job *job, const char *user, const char *partition)
 {
-    char clean_user[48], clean_partition[48];
+    char clean_user[USER_MAX + 5], clean_partition[USER_MAX + 5];
 
     samples_label(clean_user, sizeof(clean_user), user);
     samples_label(clean_partition, sizeof(clean_partition), partition);
@@ -141,12 +143,12 @@ static void job_owner(const char *dir, char *user, size_t size)
 /* Lines "ID USER PARTITION" of jobs that have been asked for. */
 static void slurm_answered(struct slurm *slurm)
 {
-    char id[JOB_ID_MAX], user[64], partition[64], *line, *rest = slurm->answer;
+    char id[JOB_ID_MAX], user[USER_MAX], partition[USER_MAX], *line, *rest = slurm->answer;
     struct job *job;
 
     slurm->answer[slurm->length] = '\0';
     while ((line = strsep(&rest, "\n")) != NULL) {
-        if (sscanf(line, "%31s %63s %63s", id, user, partition) != 3) {
+        if (sscanf(line, "%31s %255s %255s", id, user, partition) != 3) {
             continue;
         }
         LIST_FOREACH(job, &slurm->jobs, list) {
@@ -380,7 +382,7 @@ static void slurm_found(struct slurm *slurm, struct samples *samples, const char
                         const char *controller, const char *dir)
 {
     struct job *job = slurm_find(slurm, dir);
-    char user[64];
+    char user[USER_MAX];
 
     if ((job == NULL) || job->seen) {
         return;
