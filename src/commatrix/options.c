@@ -314,7 +314,8 @@ static bool is_stdout(const char *file)
     return file != NULL && strcmp(file, "-") == 0;
 }
 
-/* At most one output goes to standard output. */
+/* Ends the program if options contradict each other, and sets the defaults that depend on other
+ * options. */
 static void check(struct cm_options *options)
 {
     int on_stdout = options->json + options->csv + options->explain + is_stdout(options->svg) +

@@ -40,7 +40,7 @@ typedef enum glex_ret {
     GLEX_SUCCESS = 0,     /**< done */
     GLEX_SYS_ERR,         /**< the operating system refused; see errno */
     GLEX_INVALID_PARAM,   /**< an argument is outside its range */
-    GLEX_NO_EP_RESOURCE,  /**< no such endpoint number or type is free */
+    GLEX_NO_EP_RESOURCE,  /**< no endpoint number is free, or no endpoint has the address */
     GLEX_NO_MEM_RESOURCE, /**< no memory, or the registration table is full */
     GLEX_BUSY,            /**< descriptor queue full: nothing was taken, post again later */
     GLEX_NO_MP,           /**< no message arrived within the timeout */

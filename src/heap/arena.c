@@ -47,7 +47,7 @@ static struct {
     char *copy;        /* between the handlers of fork(): for the child */
 } arena = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1};
 
-/* jemalloc creates the arena, and keeps what it knows of it elsewhere. */
+/* The arena exists. Its bookkeeping is in memory of jemalloc outside of the arena. */
 static bool arena_is_made;
 
 /* GLEX_LOG, as libglex reads it. */
@@ -105,7 +105,7 @@ static bool arena_has_file(void)
     return shared_heap_is_file(arena.fd, arena.id);
 }
 
-/* Moves the descriptor out of the way of the program's. */
+/* Moves the descriptor to a high number, which programs neither use nor close. */
 static int arena_move_fd(int fd)
 {
     int moved = fcntl(fd, F_DUPFD_CLOEXEC, ARENA_FD);
@@ -282,8 +282,9 @@ static extent_hooks_t arena_hooks = {
 
 /* ---- creating -------------------------------------------------------------------------------- */
 
-/* The addresses and the file cost nothing before they are used. So without a wish, the arena may have
- * all memory of the machine, or a quarter of the addresses that the program may have. */
+/* Returns the length of the arena. Unused addresses and an unused file cost nothing. So without
+ * GLEX_HEAP_SIZE the arena may have all memory of the machine, or a quarter of the addresses that
+ * the program may have. */
 static uint64_t arena_choose_size(uint64_t wanted)
 {
     uint64_t size = wanted;
@@ -312,8 +313,8 @@ static char *arena_reserve_addresses(uint64_t size)
                                 (char *)(((uintptr_t)addr + ARENA_ALIGN) & ~(ARENA_ALIGN - 1));
 }
 
-/* With the functions of jemalloc first: it keeps what it knows of the arena in memory of its own. Peers
- * must not reach this memory. */
+/* Makes the arena of jemalloc, then replaces its functions. So jemalloc's bookkeeping lies outside
+ * of the shared file, where peers cannot reach it. */
 static bool arena_make(void)
 {
     extent_hooks_t *hooks = &arena_hooks;
@@ -357,7 +358,7 @@ void heap_arena_create(uint64_t wanted)
     }
     heap_arena_size = size;
     arena_is_made = true;
-    /* release: who sees the base sees the rest */
+    /* release: a thread that reads the base reads the stores above, too */
     __atomic_store_n(&heap_arena_base, base, __ATOMIC_RELEASE);
     errno = err;
 }

@@ -19,7 +19,7 @@ extern uint64_t heap_arena_size;
 /** Whether heap_arena_alloc() returned a pointer. */
 static inline bool heap_arena_has(const void *ptr)
 {
-    /* acquire: who sees the base sees the size, which is stored before */
+    /* acquire: the size is stored before the base, so it is visible too */
     const char *base = __atomic_load_n(&heap_arena_base, __ATOMIC_ACQUIRE);
 
     return base != NULL && (uint64_t)((const char *)ptr - base) < heap_arena_size;

@@ -104,7 +104,8 @@ static bool read_size(uint64_t *size_p)
     return true;
 }
 
-/* The functions of this library, whatever functions of these names the program has. */
+/* Names that always mean the functions of this library, even if the program defines malloc()
+ * itself. */
 #define HEAP_ALIAS(name) __attribute__((alias(#name), copy(name), visibility("hidden")))
 extern __typeof(malloc) heap_malloc HEAP_ALIAS(malloc);
 extern __typeof(calloc) heap_calloc HEAP_ALIAS(calloc);
@@ -145,7 +146,8 @@ static void search(void)
     next.free = (void (*)(void *))dlsym(RTLD_NEXT, "free");
     next.memalign = (void *(*)(size_t, size_t))dlsym(RTLD_NEXT, "memalign");
     next.usable = (size_t (*)(void *))dlsym(RTLD_NEXT, "malloc_usable_size");
-    /* release: who sees this pointer sees all. Before, other threads search as well. */
+    /* release: a thread that reads this pointer reads all of them. Before, other threads search as
+     * well. */
     __atomic_store_n(&next.malloc, (void *(*)(size_t))dlsym(RTLD_NEXT, "malloc"), __ATOMIC_RELEASE);
     is_searching = false;
     heap_refused = why_refused();
@@ -166,7 +168,7 @@ static inline bool is_ready(void)
     return true;
 }
 
-/* At the first long buffer, when the environment is there. */
+/* Runs at the first long buffer, because the environment may not exist before main(). */
 static void create(void)
 {
     uint64_t size;

@@ -1,5 +1,6 @@
 /*
- * The way of short messages: from libfabric's call to the NIC without a function in between.
+ * The path of short messages: from the call of libfabric to the NIC without a function call in
+ * between.
  */
 #ifndef GFI_FAST_H
 #define GFI_FAST_H

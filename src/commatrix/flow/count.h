@@ -12,10 +12,10 @@ bool cm_is_answer(const struct cm_packet *packet);
 /** Whether an operation is the first packet of a message. */
 bool cm_begins_message(uint8_t operation);
 
-/** The signs of a flow; made when a flow gets its first one. */
+/** Returns the signs of trouble of a flow. The first call allocates them. */
 struct cm_signs *cm_signs_of(struct cm_flow *flow);
 
-/** The answer of a request came after so long. */
+/** Counts the time between a request and its answer. */
 void cm_count_delay(struct cm_flow *flow, uint64_t delay_ns);
 
 /** Count a packet; `again`: it is a retransmission, whose user data was counted. */

@@ -12,7 +12,7 @@ const char *const cm_mpi_names[CM_NUM_MPI] = {
     [CM_MPI_MVAPICH] = "MVAPICH2",
 };
 
-/* UCX, ucp_am_id_t: those messages that begin with the 64 bits of the tag. */
+/* UCX, ucp_am_id_t: messages that begin with the 64 bits of the tag. */
 enum {
     UCP_EAGER_ONLY = 2,
     UCP_EAGER_FIRST = 3,

@@ -33,7 +33,7 @@ struct track {
 /* Datagrams are numbered by their sender: UD by its queue pair, RD by a pair of EE contexts. */
 struct sender {
     uint32_t src, dst, number;
-    uint32_t answers_qpn; /* RD: the queue pair that answers the read under way */
+    uint32_t answers_qpn; /* RD: the responder of the read in progress, or CM_QPN_NONE */
     struct cm_psn psn;
     struct cm_psn answer_psn;
 };

@@ -114,7 +114,7 @@ struct cm_traffic_options {
     uint64_t window_ns;      /* 0: no windows */
     uint32_t max_windows;    /* the width doubles for more windows than this; 0: it is fixed */
     uint64_t from_ns, to_ns; /* since the zero of the capture; to_ns 0: no end */
-    uint32_t skew_us;        /* copies of a packet come within this time */
+    uint32_t skew_us;        /* a repeated packet within this time is a copy by mirroring */
 };
 
 enum { CM_ACTIVITY_BINS = 2048 };

@@ -12,7 +12,7 @@
 
 struct cm_pattern {
     char *name;
-    guint pairs, used; /* of the pattern; those that have traffic */
+    guint pairs, used; /* pairs of the pattern; pairs with traffic */
     double share;      /* of the traffic */
     double score;
 };

@@ -11,7 +11,7 @@ static bool is_quiet(const struct cm_activity_bin *bin, uint64_t threshold)
     return bin->bytes <= threshold;
 }
 
-/* A phase reaches from its first packet to its last one, whatever lies between. */
+/* A phase lasts from its first packet to its last packet, also if other packets lie between. */
 static struct cm_phase make_phase(const struct cm_activity *activity, int first, int last,
                                   uint64_t zero_ns)
 {

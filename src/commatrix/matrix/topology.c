@@ -171,7 +171,7 @@ static void costs_from(const struct cm_topology *topology, uint32_t start, uint3
     }
 }
 
-/* Returns what is wrong, or NULL. The way of a host to its switch costs 1. */
+/* Returns the error as text, or NULL. The link between a host and its switch costs 1. */
 static const char *find_distances(struct cm_topology *topology)
 {
     uint32_t *cost = g_new(uint32_t, topology->switches->len + 1);

@@ -29,7 +29,7 @@ struct cm_topology {
     GPtrArray *switches; /* names */
     GArray *hosts;       /* of struct cm_topology_host */
     GArray *links;       /* of struct cm_topology_link */
-    uint32_t *distance;  /* of hosts, a square: cost of the shortest way; on one host 0 */
+    uint32_t *distance;  /* square of hosts: cost of the cheapest path; 0 on one host */
 };
 
 /** Returns NULL, and *error_p the file, the line and the mistake, to be freed by g_free(). */

@@ -8,8 +8,9 @@
 
 enum {
     ALL_KEYS = 200000,  /* the first packets of a file, of which all are remembered */
-    SAMPLE = 16,        /* of later packets, the ratio of remembered ones: the same in all files */
-    MIN_COMMON = 8,     /* so many packets tell the difference of two clocks */
+    SAMPLE = 16,        /* of later packets, 1 of SAMPLE is remembered; all files remember the same
+                         * packets */
+    MIN_COMMON = 8,     /* common packets that a difference of two clocks needs */
     AGREE_NS = 1000000, /* from the median */
     AGREE_PERCENT = 80
 };

@@ -7,7 +7,7 @@
 
 #include "file.h"
 
-/* What a first look at a file finds. */
+/* The result of a first pass over a file. */
 struct cm_look;
 
 struct cm_clock {
@@ -25,7 +25,7 @@ void cm_look_add(struct cm_look *look, const struct cm_frame *frame);
 /** The earliest time of all frames; UINT64_MAX: there was no frame. */
 uint64_t cm_look_earliest(const struct cm_look *look);
 
-/** Compares the files of the looks. */
+/** Compares the clocks of the files. */
 void cm_clocks_compare(struct cm_look *const *looks, struct cm_clock *clocks, int num);
 
 void cm_look_free(struct cm_look *look);

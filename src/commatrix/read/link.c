@@ -110,7 +110,8 @@ enum cm_layer cm_parse_erf(struct cm_packet *packet, struct cm_bytes *bytes)
         if (!cm_skip(bytes, CM_ERF_PAD_LEN)) {
             return cm_cut(packet);
         }
-        bytes->wire += CM_ERF_PAD_LEN; /* the length on the wire does not include the padding */
+        bytes->wire += CM_ERF_PAD_LEN; /* cm_skip() subtracted the padding, which the length on the
+                                        * wire does not include */
         return cm_parse_ethernet(packet, bytes);
     }
     return type == CM_ERF_INFINIBAND ? CM_LAYER_LRH : CM_LAYER_END;

@@ -212,7 +212,7 @@ static void put_frame(struct picture *picture)
     cairo_t *cairo = picture->cairo;
     guint i;
 
-    if (picture->cell >= 12) { /* thin lines between cells that are large enough */
+    if (picture->cell >= 12) { /* white lines between cells, unless the cells are too small */
         cairo_set_source_rgb(cairo, 1, 1, 1);
         cairo_set_line_width(cairo, 1);
         for (i = 1; i < picture->grid.size; i++) {

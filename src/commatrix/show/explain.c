@@ -20,7 +20,8 @@ struct report {
     FILE *out;
     guint n;
     uint32_t *place; /* of each row: its number in the pattern, or NO_PLACE */
-    double *traffic; /* payload by these numbers; bytes on the wire if there is no payload */
+    double *traffic; /* matrix of n * n: payload from pattern number to pattern number; bytes on the
+                      * wire if no flow has payload */
     double total;
 };
 

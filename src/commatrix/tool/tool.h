@@ -33,7 +33,7 @@ struct cm_loaded_cell {
 struct cm_loaded *cm_loaded_new(const char *file, const char *field);
 void cm_loaded_free(struct cm_loaded *loaded);
 
-/** The member of cells for a value of --count; ends the program where there is none. */
+/** Returns the member of cells for a value of --count. Ends the program if the value is unknown. */
 const char *cm_loaded_field(const char *count);
 
 #endif

@@ -75,7 +75,7 @@ static void endpoints_child(void)
         glex_segment_fork(&ep->segment);
         glex_peer_fork(&ep->peers);
         glex_net_fork(ep);
-        ep->poll.polls_left = 1; /* glex_ext_poll() finds nothing, and refuses when it looks why */
+        ep->poll.polls_left = 1; /* the next glex_ext_poll() enters the slow path, which refuses */
         ep->poll.polls_rest = 0;
         ep->eq.head = ep->eq.cursor = 0; /* a position that zeros do not publish */
         ep->mpq.head = ep->mpq.cursor = 0;

@@ -15,7 +15,8 @@
 #include "debug/fault.h"
 #include "net/net.h"
 
-/* Discarded entries between two looks: usually, and while the network waits for room in a queue. */
+/* Discarded entries before the next turn of the network: usually, and while the network waits for
+ * room in a queue. */
 #define QUEUE_TURN      256u
 #define QUEUE_TURN_HELD 16u
 /* Entries that glex_ext_poll() takes before the network gets room again: more than poll_release()
@@ -125,7 +126,8 @@ uint32_t glex_endpoint_patience(const struct glex_endpoint *ep)
     return patience;
 }
 
-/* Counts down twice: the short path of an empty poll has no instruction for the look at `asker`. */
+/* Empty polls before a check of `asker`. The number of empty polls is divided into two counts, so
+ * the short path of an empty poll needs no instruction for this check. */
 #define POLL_HELP 64u
 
 void glex_poll_divide(struct glex_endpoint *ep, uint32_t polls)

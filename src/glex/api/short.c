@@ -6,10 +6,11 @@
 #include "core/help.h"
 #include "core/shm.h"
 
-/* After a peer has asked for help, so many empty polls all look whether a peer asks. */
+/* After a peer has asked for help, this number of empty polls check for the next request for
+ * help. */
 #define POLL_LOOKS 16384u
 
-/* Entries that were taken are given back to their producers at the latest after this many. */
+/* Most taken entries that the endpoint keeps before it returns them to the producers. */
 #define POLL_HELD_MAX 16
 
 /* ---- posting --------------------------------------------------------------------------------- */
@@ -116,7 +117,7 @@ static GLEX_NOINLINE glex_ret_t poll_idle(struct glex_endpoint *ep)
         return GLEX_INVALID_PARAM;
     }
     GLEX_LOCKED(ep);
-    glex_endpoint_turn(ep); /* once for both queues: a look into a network is a system call */
+    glex_endpoint_turn(ep); /* once for both queues: a turn of the network is a system call */
     glex_poll_divide(ep, glex_endpoint_patience(ep));
     (void)glex_endpoint_stalled(ep, &ep->eq, ep->eq.cursor);
     (void)glex_endpoint_stalled(ep, &ep->mpq, ep->mpq.cursor);
@@ -133,8 +134,8 @@ static glex_ret_t poll_count(struct glex_endpoint *ep, uint32_t more)
     return GLEX_NO_EVENT;
 }
 
-/* Some polls found nothing: a peer may ask for help. While a peer asks, and in the next empty polls,
- * each poll looks. */
+/* Some polls were empty, so a peer may ask for help. While a peer asks, and during the next
+ * POLL_LOOKS empty polls, each poll checks. */
 static GLEX_NOINLINE glex_ret_t poll_aside(struct glex_endpoint *ep)
 {
     glex_ret_t ret = poll_count(ep, 0);

@@ -88,7 +88,7 @@ static struct timespec sleep_time(uint64_t deadline, uint64_t most)
     return (struct timespec){.tv_nsec = (long)left};
 }
 
-/* Sleep until woken, the deadline, or the time to look again. SUCCESS: look again. */
+/* Sleeps until a wake-up, the deadline, or the time of the next check. SUCCESS: probe again. */
 static glex_ret_t sleep_until(struct glex_endpoint *ep, struct glex_ring_rx *rx, uint64_t pos,
                               uint64_t deadline)
 {
@@ -99,14 +99,14 @@ static glex_ret_t sleep_until(struct glex_endpoint *ep, struct glex_ring_rx *rx,
     bool armed = false;
     int ret, err;
 
-    /* One thread at a time: wake-ups that another one waits for are not to be taken away. */
+    /* One thread at a time: this thread must not take the wake-ups of another waiting thread. */
     if (!ep->threads.sleeping) {
         glex_wait_drain(ep);
         armed = glex_ring_arm(rx, pos);
     }
     ep->threads.sleeping |= armed; /* before the network reads it: net_disarm() */
     if (armed && (glex_coll_is_pending(ep) || !glex_net_arm(ep))) {
-        glex_ring_disarm(rx); /* a collective or the network has something to do: look again */
+        glex_ring_disarm(rx); /* a collective or the network has work: probe again */
         armed = ep->threads.sleeping = false;
     }
     if (armed) {

@@ -13,7 +13,7 @@
 /* Stages of a descriptor before GLEX_COLL_STAGE_SEND. */
 enum { CARRY_START, CARRY_TAKE };
 
-/* Most looks of one call at one area. After these the owner of the area continues. */
+/* Most rounds of one call over one area. Then the call wakes the owner, which continues. */
 #define CARRY_TRIES 1000
 
 /* Flags of a descriptor that the agent reads. */

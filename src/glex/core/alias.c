@@ -113,8 +113,8 @@ static char *alias_find_own(const struct alias_region *file, uint64_t len)
     return addr;
 }
 
-/* Whether a mapping of this process is what was looked for. Another thread may have replaced the
- * mapping between the look and the duplication. */
+/* Returns whether a mapping of this process shows the expected file. Another thread may have
+ * replaced the mapping between the check and the duplication. */
 static bool alias_is_right(char *addr, uint64_t len, const struct alias_region *file)
 {
     uint64_t number = (uint64_t)(uintptr_t)addr;

@@ -15,7 +15,8 @@
 
 /* ---- the identity of this process ------------------------------------------------------------ */
 
-/* A put looks whether it is still the peer after so many that only rely on the page's address. */
+/* Puts that rely only on the address of the page. The next put checks that the process is still the
+ * peer. */
 #define CMA_TRUST 64u
 /* Addresses that the page is tried at, below 2^46. ThreadSanitizer forbids all of them. Then the
  * kernel chooses the address. */

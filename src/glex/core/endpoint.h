@@ -34,9 +34,9 @@ struct glex_threads {
 /* State of glex_ext_poll(). */
 struct glex_poll {
     uint32_t held;       /* entries taken and not given back */
-    uint32_t polls_left; /* empty polls before the next look whether a peer asks for help */
+    uint32_t polls_left; /* empty polls before the next check whether a peer asks for help */
     uint32_t polls_rest; /* and after that, before the next check for a stall */
-    uint32_t looks;      /* empty polls that all look whether a peer asks for help */
+    uint32_t looks;      /* empty polls that all check whether a peer asks for help */
     bool mp_last;        /* the last arrival was an MP */
 };
 

@@ -47,7 +47,8 @@ uint64_t glex_heap_file_off(struct glex_endpoint *ep, const char *addr, uint64_t
     return GLEX_MMT_HEAP | offset;
 }
 
-/* A path alone has no effect on the file, whatever file the number names now. */
+/* Opens the descriptor as a path (O_PATH). This has no effect on the file, so any file may stand
+ * behind the number. */
 static int heap_open_path(uint32_t pid, uint32_t number, uint64_t id)
 {
     char path[64];

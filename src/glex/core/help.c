@@ -10,20 +10,22 @@
 #include <signal.h>
 #include <time.h>
 
-/* Claims and reports count granules. A copy of two granules or more is worth the helper's look. */
+/* Claims and reports count granules. A helper takes part in copies of two granules or more. */
 #define HELP_GRANULE 32768u
 #define HELP_MIN     (2 * HELP_GRANULE)
 /* A short copy has two pieces, one for each process. The pieces of a longer copy shrink towards the
  * end, so the last wait is short. A system call costs as much as 20 to 30 KB of its copy. */
 #define HELP_HALVES    4u  /* granules of a short copy */
 #define HELP_PIECE_MIN 2u  /* granules of a piece of a longer copy */
-#define HELP_PIECE_MAX 32u /* of the helper, because the initiator may have to wait for a piece */
+#define HELP_PIECE_MAX 32u /* granules of a piece of the helper: the initiator may wait for it */
 
-/* A waiting initiator only reads the report, then also gives up the processor, then also sleeps. */
+/* A waiting initiator first only reads the report. After HELP_SPIN_NS it also yields the processor,
+ * after HELP_YIELD_NS it also sleeps. */
 #define HELP_SPIN_NS  100000ull
 #define HELP_YIELD_NS 1000000ull
 #define HELP_SLEEP_NS 200000l
-/* It asks whether the helper lives after the first millisecond, and then so often. */
+/* The initiator checks whether the helper lives after the first millisecond, then at this
+ * interval. */
 #define HELP_LOOK_NS 5000000ull
 /* After a longer wait the helper was probably preempted: the next copies are done alone, at first one,
  * and each time twice as many. A copy with help makes a part of the next pause end. */
@@ -202,7 +204,8 @@ static bool help_is_over(const struct help_copy *copy)
     if (copy->ep->forked) {
         return true;
     }
-    /* acquire: whoever sees that the helper has closed the endpoint sees the helper's last report */
+    /* acquire: a process that sees the closed endpoint of the helper sees the helper's last
+     * report */
     return (__atomic_load_n(&peer->eq.ctl->tail, __ATOMIC_ACQUIRE) & GLEX_TAIL_CLOSED) ||
            glex_segment_is_dead(copy->ep->dev->dirfd, peer->addr, peer->incarnation) ||
            (kill((pid_t)peer->pid, 0) != 0 && errno == ESRCH);
@@ -473,7 +476,7 @@ static bool help_one(struct glex_endpoint *ep, uint64_t addr)
     /* relaxed: the acquire of the same value in help_find() has ordered what follows */
     if (!__atomic_compare_exchange_n(&job->claim, &part.claim, part.claim + part.num, false,
                                      __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
-        return true; /* the initiator was faster: the next poll looks again */
+        return true; /* the initiator was faster: the next poll checks again */
     }
     done = help_copy_part(ep, peer, &part);
     if (ep->forked) { /* within the copy: the peer's segment is the parent's */
@@ -497,7 +500,7 @@ void GLEX_NOINLINE glex_help_poll(struct glex_endpoint *ep)
     }
     asker = __atomic_load_n(word, __ATOMIC_ACQUIRE); /* pairs with help_copy_both() */
     if (asker != 0 && !help_one(ep, asker & ~GLEX_ASKER)) {
-        /* relaxed: the next asker's store is what the next look reads */
+        /* relaxed: the next poll reads the store of the next asker */
         (void)__atomic_compare_exchange_n(word, &asker, 0, false, __ATOMIC_RELAXED,
                                           __ATOMIC_RELAXED);
     }

@@ -28,7 +28,7 @@ struct glex_rmem {
     LIST_ENTRY(glex_rmem) alias; /* in the peer's list, if `is_alias` */
 };
 
-/* The waiting work in a peer's collective area; see coll.h. */
+/* The collective area of a peer, and whether a call is about to carry its requests; see coll.h. */
 struct glex_peer_coll {
     struct glex_coll *area; /* NULL: no storage was asked for yet */
     struct glex_ring_tx cpq;
@@ -57,8 +57,8 @@ struct glex_peer {
     uint32_t rmem_chunks;
     struct glex_mappings maps; /* of its NIC memory */
     LIST_HEAD(, glex_rmem) aliases;
-    uint32_t num_maps, max_maps; /* made since the last sweep; before the next */
-    uint64_t checked;            /* when its liveness was last looked up, ns */
+    uint32_t num_maps, max_maps; /* mappings, also ended ones; sweep above max_maps */
+    uint64_t checked;            /* time of the last check whether the owner lives, ns */
     /* Of its segment's header, checked when it was attached */
     uint64_t incarnation;
     uint64_t base_size;
@@ -68,7 +68,7 @@ struct glex_peer {
     int32_t rank;
     uint64_t receiver; /* the peer's receiver when the peer was attached */
     uint32_t private_rdma;
-    uint32_t private_trust; /* puts that need not look whether it is the peer */
+    uint32_t private_trust; /* puts that need not check whether the process is still the peer */
     uint64_t pid_space;
     /* Of long copies, which the peer may help with: core/help.c */
     uint32_t help_skip;   /* number of the next copies that this process does alone */

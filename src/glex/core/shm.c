@@ -12,12 +12,12 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* A full queue may be that of a dead owner: looked up not more often than this. */
+/* A full queue may belong to a dead owner. Time between two checks of the owner. */
 #define SHM_CHECK_NS 10000000ull
 
 /* ---- attaching ------------------------------------------------------------------------------- */
 
-/* Our own NICs, and those of others that have an endpoint here. */
+/* Returns whether the NIC is a NIC of this process, or has an endpoint on this host. */
 bool glex_shm_reaches(struct glex_nic *dev, uint32_t nic_id)
 {
     return nic_id - dev->nic_base < glex_env()->num_nics || glex_fabric_has_nic(dev->dirfd, nic_id);
@@ -207,13 +207,15 @@ static bool shm_reserve_step(struct glex_endpoint *ep, struct glex_peer *peer,
         peer->storage_failed = true;
         return false;
     }
-    /* release: who sees the new number finds storage. relaxed: else somebody else has stored it */
+    /* release: a process that reads the new number finds the storage. relaxed on failure: another
+     * process has stored the number. */
     (void)__atomic_compare_exchange_n(&ring->ctl->lacking, &lacking, lacking - GLEX_QUEUE_STEP,
                                       false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
     return true;
 }
 
-/* The number of tries is bounded, whatever others write into the queue's control block. */
+/* The number of tries is bounded, because other processes can write any value into the control
+ * block of the queue. */
 enum glex_ring_ret GLEX_NOINLINE glex_shm_claim_grown(
     struct glex_endpoint *ep, struct glex_peer *peer, struct glex_ring_tx *ring, uint64_t *tail_p,
     enum glex_ring_ret (*claim)(struct glex_ring_tx *, uint64_t *))
@@ -243,7 +245,7 @@ int GLEX_NOINLINE glex_shm_refused(struct glex_endpoint *ep, struct glex_peer *p
         return GLEX_REQ_PEER_GONE;
     }
     if (ret == GLEX_RING_NO_RECEIVER) {
-        return GLEX_ERR_STATUS_DEST_VP_STOP; /* the same peer: no other one to look for */
+        return GLEX_ERR_STATUS_DEST_VP_STOP; /* the segment belongs to the same peer */
     }
     now = glex_now_ns();
     if (now - peer->checked >= SHM_CHECK_NS) {
@@ -302,7 +304,7 @@ static bool shm_read_entry(const struct glex_mmt_entry *entry, struct glex_mmt_e
     int tries;
 
     for (tries = 0; tries < 100; tries++) {
-        /* acquire: the fields are read between the two looks at the state, as glex_mem_read() */
+        /* acquire: the fields are read between the two loads of the state, as glex_mem_read() */
         copy->state = __atomic_load_n(&entry->state, __ATOMIC_ACQUIRE);
         copy->addr = __atomic_load_n(&entry->addr, __ATOMIC_ACQUIRE);
         copy->len = __atomic_load_n(&entry->len, __ATOMIC_ACQUIRE);
@@ -347,7 +349,8 @@ static void shm_sweep_aliases(struct glex_peer *peer)
     }
 }
 
-/* Mappings that a peer may have before the first sweep. */
+/* New mappings of a peer before the next sweep, besides twice the mappings that the last sweep
+ * kept. */
 #define SHM_MAPS_MIN 16u
 
 /*

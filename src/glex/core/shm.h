@@ -161,8 +161,8 @@ static inline bool glex_shm_try_event(struct glex_peer *peer, const glex_event_t
     return true;
 }
 
-/** Publish the event of a slot of our own EQ, which glex_shm_claim_own() claimed; not `done`:
- *  nothing, the slot is passed over. Who armed the queue and does not sleep yet is woken. */
+/** Publishes the event of a slot of our own EQ, which glex_shm_claim_own() claimed. If `done` is
+ *  false, the consumer skips the slot. Wakes a thread that has armed the queue. */
 static inline void glex_shm_publish_own(struct glex_endpoint *ep, struct glex_event_slot *slot,
                                         uint64_t tail, const glex_event_t *event, bool done)
 {

@@ -73,7 +73,7 @@ void net_epoch_begin(struct net_epoch *epoch)
         net_epoch_lost_from(epoch, false); /* a peer that closes begins another epoch, if any */
     }
     if (epoch->own == 0) {
-        /* odd, so never 0; the incarnation tells it from those of an earlier endpoint */
+        /* odd, so never 0. The incarnation differs from the incarnation of an earlier endpoint. */
         epoch->own = (epoch->ep->segment.incarnation | 1) + 2 * ++net->num_epochs;
     }
 }
@@ -83,7 +83,7 @@ static void epoch_over(struct net_epoch *epoch)
     epoch->own = epoch->peer = 0;
 }
 
-/* The peer's requests belong to no epoch that goes on: read what is left of them. */
+/* Takes the source out of the epoch. Its requests that have arrived are still carried out. */
 static void epoch_leave_source(struct net_epoch *epoch)
 {
     struct glex_net *net = epoch->ep->net;
@@ -106,7 +106,7 @@ void net_epoch_lost_to(struct net_epoch *epoch)
     epoch_over(epoch);
 }
 
-/* Ends our connection at once. net_epoch_lost_to() comes from there. */
+/* Ends our connection at once. The end() of the side calls net_epoch_lost_to(). */
 static void epoch_end_to(struct net_epoch *epoch, enum glex_net_end why)
 {
     struct net_side *side = &epoch->to->side;
@@ -124,11 +124,12 @@ void net_epoch_lost_from(struct net_epoch *epoch, bool silent)
     } else if (silent) {
         epoch_end_to(epoch, GLEX_NET_END_SILENT);
     } else {
-        epoch->ep->net->module->finish(epoch->to->side.conn); /* net_epoch_lost_to() comes next */
+        epoch->ep->net->module->finish(epoch->to->side.conn); /* the end of the connection then
+                                                               * calls net_epoch_lost_to() */
     }
 }
 
-/* The peer has begun another epoch, so it has given this one up. */
+/* The peer has begun another epoch, so the present epoch is over. */
 static void epoch_replace(struct net_epoch *epoch)
 {
     if (epoch->to != NULL) {
@@ -163,7 +164,7 @@ bool net_epoch_refuses(const struct net_epoch *epoch)
 
 /* ---- for glex_ext.h -------------------------------------------------------------------------- */
 
-/* Look whether the peer has closed a connection, and read what it sent before. */
+/* Checks whether the peer has closed a connection, and reads what the peer sent before. */
 static void epoch_look(struct net_epoch *epoch)
 {
     bool to_is_down = epoch->to != NULL && epoch_is_down(&epoch->to->side);

@@ -21,7 +21,7 @@
 #include <string.h>
 #include <time.h>
 
-/* Time between two looks */
+/* Time between two turns of the flusher */
 #define FLUSHER_MIN_NS 1000000l
 #define FLUSHER_MAX_NS 8000000l
 
@@ -30,8 +30,8 @@ struct flusher {
     pthread_cond_t changed;
     pthread_t thread;
     LIST_HEAD(, glex_net) nets;
-    long pause_ns;         /* before the next look */
-    uintptr_t number;      /* of the thread that is to run; another one ends */
+    long pause_ns;         /* before the next turn */
+    uintptr_t number;      /* number of the present thread; a thread with another number ends */
     bool running, refused; /* refused: the thread could not be made */
     bool wanted;           /* some frames wait. Read without the lock. */
 };

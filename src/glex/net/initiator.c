@@ -24,7 +24,7 @@ static struct net_request *net_request(const struct net_peer *peer, uint32_t num
 
 /* ---- the end of requests --------------------------------------------------------------------- */
 
-/* A local event, which needs room in our own EQ. False: not now. */
+/* Writes a local event into our own EQ. False: the EQ has no room now. */
 static bool net_local_event(struct glex_endpoint *ep, const glex_event_t *event)
 {
     struct glex_peer *self;
@@ -63,7 +63,7 @@ static void net_request_failed(const struct net_peer *peer, const struct net_req
     glex_coll_error(peer->side.ep, &desc, request->status);
 }
 
-/* False: its event finds no room now. */
+/* Ends one request. False: the EQ has no room for its event now. */
 static bool net_request_end(const struct net_peer *peer, const struct net_request *request)
 {
     if (request->status != GLEX_REQ_DONE) {
@@ -74,7 +74,7 @@ static bool net_request_end(const struct net_peer *peer, const struct net_reques
            net_local_event(peer->side.ep, &request->local.evt);
 }
 
-/* End what was carried out, in the order of posting. */
+/* Ends the requests that the peer has carried out, in the order of posting. */
 static void net_peer_finish(struct net_peer *peer)
 {
     const struct net_request *request;
@@ -130,8 +130,8 @@ static void net_say_silent(const struct net_peer *peer, enum glex_net_end why)
     net->warned = true;
 }
 
-/* What the peer has not acknowledged fails, though some of it may have been carried out: nothing is
- * ever sent twice. */
+/* Fails all requests that the peer has not acknowledged. The peer may have carried out some of
+ * them, and no request is ever sent twice. */
 static void net_peer_end(struct net_side *side, enum glex_net_end why)
 {
     struct net_peer *peer = net_peer_of(side);
@@ -170,7 +170,7 @@ static bool net_has_window(const struct net_peer *peer)
     return bytes + (frame != NULL ? frame->len : 0) < NET_WINDOW_BYTES;
 }
 
-/* A request in one record, with its data. False: not now. */
+/* Puts a request and its data into one record of a frame. False: no room now. */
 static bool net_put_record(struct net_peer *peer, const struct net_request *request)
 {
     const struct net_record *record = &request->record;
@@ -227,7 +227,7 @@ static bool net_put_piece(struct net_peer *peer, struct net_request *request)
     return true;
 }
 
-/* Put the next request, or a piece of it, into a frame. False: not now. */
+/* Puts the next request, or a piece of it, into a frame. False: no room now. */
 static bool net_put_next(struct net_peer *peer)
 {
     struct net_request *request = net_request(peer, peer->wire);
@@ -247,7 +247,7 @@ static void net_peer_go_on(struct net_side *side)
 
     net_peer_finish(peer);
     if (side->conn == NULL || !side->conn->up) {
-        return; /* up() lists it */
+        return; /* the call up() lists this side when the connection is ready */
     }
     while (peer->wire != peer->tail && net_has_window(peer) && net_put_next(peer)) {
     }
@@ -304,7 +304,7 @@ static bool net_on_reply(struct net_peer *peer, const struct net_record *record,
     if (record->op != NET_OP_REFUSED || record->status > GLEX_ERR_STATUS_CONNECTION_ECC) {
         return false;
     }
-    if (request->status == GLEX_REQ_DONE) { /* else this side knows better why */
+    if (request->status == GLEX_REQ_DONE) { /* a failure that this side found itself has priority */
         request->status = (int16_t)record->status;
     }
     request->done = true;
@@ -335,7 +335,8 @@ static void net_peer_receive(struct net_side *side, const struct glex_net_frame 
     struct net_peer *peer = net_peer_of(side);
     struct glex_net *net = peer->side.ep->net;
 
-    /* Replies first: a refusal comes with the acknowledgement that it belongs to, or before it. */
+    /* Handles replies before acknowledgements: the reply that refuses a request comes with the
+     * acknowledgement of the request, or before it. */
     if (!net_on_replies(peer, (const char *)frame, len) ||
         frame->requests - peer->acked > peer->wire - peer->acked ||
         frame->bytes - peer->bytes_acked > peer->bytes_sent - peer->bytes_acked) {
@@ -369,8 +370,8 @@ static void net_peer_sent(struct net_side *side, const struct glex_net_frame *he
     side->ask = false;
 }
 
-/* Asks for one acknowledgement at a time: a program that waits comes here without a pause, and a peer
- * that seldom looks into its network would find questions only. */
+/* Asks for one acknowledgement at a time. A waiting program calls this function again and again,
+ * and a peer that seldom polls would receive many equal questions. */
 static bool net_peer_is_busy(struct net_side *side, bool acks)
 {
     const struct net_peer *peer = net_peer_of(side);
@@ -403,8 +404,8 @@ static const struct net_kind net_peer_kind = {
 /* ---- posting --------------------------------------------------------------------------------- */
 
 /*
- * The peer may have closed since the program last called us, and another endpoint, or the same one
- * with a receiver again, may be at its address: a request by the old connection would fail.
+ * Checks after a pause whether the peer has closed the connection. At the address of the peer, a
+ * new endpoint or a new receiver may exist. A request over the old connection would fail.
  */
 static void net_look_after_pause(struct net_peer *peer)
 {
@@ -417,13 +418,13 @@ static void net_look_after_pause(struct net_peer *peer)
     peer->posted_ns = now;
 }
 
-/* Whether no request can be taken now. One that came while the connection closes would fail. */
+/* Returns whether no request can be taken now: the window is full, or the connection closes. */
 static bool net_is_full(const struct net_peer *peer)
 {
     return peer->tail - peer->head == NET_WINDOW || (peer->side.was_up && !peer->side.conn->up);
 }
 
-/* A place for another request, or why there is none. */
+/* Returns GLEX_REQ_DONE if the peer has a place for another request, else the reason. */
 static int net_find_place(struct glex_endpoint *ep, struct net_peer *peer)
 {
     net_look_after_pause(peer);
@@ -436,7 +437,7 @@ static int net_find_place(struct glex_endpoint *ep, struct net_peer *peer)
     return net_is_full(peer) ? GLEX_REQ_BUSY : GLEX_REQ_DONE;
 }
 
-/* Take a request with its data; `local` of an RDMA request, else NULL. */
+/* Posts a request with its data. `local`: of an RDMA request, else NULL. */
 static int net_post(struct glex_endpoint *ep, struct glex_peer *base,
                     const struct net_record *record, const void *data,
                     const struct net_local *local)
@@ -462,15 +463,15 @@ static int net_post(struct glex_endpoint *ep, struct glex_peer *base,
     net_side_open(&peer->side);
     GLEX_COUNT(ep, net_tx, 1);
     NET_ENTRY_ADD(peer->side.entry, posted, 1);
-    /* A reply may come soon: look for it often, and more seldom the longer there is none. */
+    /* A reply may come soon, so the next polls make progress. Without a reply, the pauses grow. */
     ep->net->misses = 0;
-    if (!ep->threads.on) { /* else another thread may be polling, and looks soon anyway */
+    if (!ep->threads.on) { /* with threads, the poll of another thread makes progress soon */
         ep->eq.polls_left = ep->mpq.polls_left = ep->poll.polls_left = 1;
         ep->poll.polls_rest = 0;
     }
     net_peer_go_on(&peer->side);
     if (peer->wire == peer->tail - 1 && local == NULL) {
-        glex_net_progress(ep); /* no frame takes it, as all are with libfabric: they come back */
+        glex_net_progress(ep); /* all frames are with libfabric: progress completes some of them */
     }
     if (peer->side.frame != NULL) {
         net_flusher_wake(ep->net);
@@ -568,7 +569,7 @@ static int net_coll(struct glex_endpoint *ep, struct glex_peer *base,
 
 /* ---- peers ----------------------------------------------------------------------------------- */
 
-/* Connect a new peer, within the present epoch, if there is one, else in a new one. False: not
+/* Connects a new peer in the present epoch, or in a new epoch if there is none. False: not
  * possible, which was logged. */
 static bool net_peer_connect(struct net_peer *peer, uint32_t ip)
 {
@@ -634,13 +635,14 @@ static void net_detach(struct glex_endpoint *ep, struct glex_peer *base)
 
     NET_LOCKED(ep);
     ep->net->pending -= peer->tail - peer->head;
-    if (peer->side.conn != NULL) { /* our endpoint goes: nobody asks what becomes of the rest */
+    if (peer->side.conn != NULL) { /* the endpoint closes, so open requests end without a report */
         ep->net->module->disconnect(peer->side.conn);
         net_epoch_lost_to(peer->epoch);
         GLEX_COUNT(ep, net_peers, peer->side.was_up ? -1ull : 0);
         peer->head = peer->tail;
     }
-    /* Carried out by one that ended since, but their events found no room. */
+    /* The peer carried these requests out before its connection ended, but the EQ had no room for
+     * their events. */
     while (peer->head != peer->tail) {
         net_request(peer, peer->head)->status = GLEX_ERR_STATUS_DEST_EQ_FULL;
         NET_ENTRY_ADD(peer->side.entry, ended, 1);
@@ -653,8 +655,8 @@ static void net_detach(struct glex_endpoint *ep, struct glex_peer *base)
 }
 
 /*
- * A peer lives until its connection has ended and everything that it sent was read. Looks whether the
- * peer has closed, and reads, so a program that only asks also learns of the end.
+ * Returns whether the connection with a peer lasts. Checks whether the peer has closed, and reads
+ * what the peer sent before, so a program that makes no other call also learns of the end.
  */
 static bool net_is_living(struct glex_endpoint *ep, const struct glex_peer *base)
 {

@@ -17,29 +17,32 @@
 /* Replies that one source may wait for: a window of gets whose events find no room in our queue, and
  * a window of later requests. */
 #define NET_REPLIES (2 * NET_WINDOW)
-/* Bytes of frames that the peer has not said to have taken: what it may have to keep for us. */
+/* Limit for the bytes of frames that the peer has not acknowledged: the peer may have to keep these
+ * frames. */
 #define NET_WINDOW_BYTES (1u << 20)
-/* The peer acknowledges after so many requests or bytes at the latest. */
+/* The peer acknowledges at the latest after this number of requests or bytes. */
 #define NET_ACK_REQUESTS (NET_WINDOW / 4)
 #define NET_ACK_BYTES    (NET_WINDOW_BYTES / 4)
-/* Frames of one connection that are with libfabric; a bulk transfer leaves buffers to others. */
+/* Limit for the frames of one connection that libfabric sends at a time, so a bulk transfer leaves
+ * buffers to other connections. */
 #define NET_IN_FLIGHT 8u
-/* After so long a pause it is worth a system call to see whether a peer has closed. */
+/* After a pause of this length, a post spends a system call to check whether the peer has
+ * closed. */
 #define NET_PAUSE_NS 1000000ull
-/* Of the table of epochs, by address. A power of two. */
+/* Buckets of the table of epochs. A power of two. */
 #define NET_EPOCH_BUCKETS 1024u
-/* Twice as many as there can be entries: a power of two. */
+/* Size of glex_net.places, a hash table: twice the largest number of entries. A power of two. */
 #define NET_PLACES (2 * GLEX_NET_ENTRIES)
-/* A frame with room for less than so much data is sent before a longer piece is appended. */
+/* A frame with less room than this is sent before a longer piece is appended. */
 #define NET_PIECE_MIN 256u
 
 struct net_side;
 
-/* What peers and sources do in their own way. */
+/* The functions that differ between peers and sources. */
 struct net_kind {
-    /** Goes on with what has to be sent. May free the side. */
+    /** Sends what waits in the side. May free the side. */
     void (*go_on)(struct net_side *side);
-    /** A frame came. May free the side. */
+    /** A frame has arrived. May free the side. */
     void (*receive)(struct net_side *side, const struct glex_net_frame *frame, size_t len);
     /** The connection ended. May free the side. */
     void (*end)(struct net_side *side, enum glex_net_end why);
@@ -47,9 +50,9 @@ struct net_kind {
     struct glex_net_frame (*header)(const struct net_side *side);
     /** A frame of `len` bytes was sent. */
     void (*sent)(struct net_side *side, const struct glex_net_frame *header, size_t len);
-    /** Whether something has to be waited for; `acks`: also what was sent and not acknowledged. */
+    /** Whether the side has unfinished work; `acks`: frames without acknowledgement count, too. */
     bool (*is_busy)(struct net_side *side, bool acks);
-    /** Nothing came for a while: tells the other side what was carried out. */
+    /** No frame has arrived for some time: acknowledges the requests that were carried out. */
     void (*tell)(struct net_side *side);
 };
 
@@ -65,15 +68,15 @@ struct net_side {
     bool listed, opened;
     bool was_up; /* of a peer: it is counted in net_peers */
     bool ask;    /* the next frame asks for an acknowledgement */
-    bool asked;  /* a frame did, and no reply has come since */
-    bool tell;   /* the next frame is wanted soon, though it is empty */
+    bool asked;  /* a sent frame asked for an acknowledgement, which has not come yet */
+    bool tell;   /* send the next frame soon, even without records: it carries an acknowledgement */
 };
 
-/* What an RDMA request names on our side. */
+/* The local memory and the local event of an RDMA request. */
 struct net_local {
     uint64_t mh;
     uint32_t offset;
-    glex_event_t evt; /* where NET_FLAG_ASK is set */
+    glex_event_t evt; /* valid if NET_FLAG_ASK is set */
 };
 
 /* A request that has not ended. */
@@ -87,14 +90,14 @@ struct net_request {
     uint8_t data[GLEX_MP_DATA_LEN];
 };
 
-/* The present connection with an address, for both directions: see epoch.c. It stays while the
+/* The present epoch with an address, for both directions: see epoch.c. The struct stays while the
  * endpoint lives. */
 struct net_epoch {
     LIST_ENTRY(net_epoch) entry;
     struct glex_endpoint *ep;
     uint64_t addr;
-    uint64_t own, peer;      /* its number here; at the peer. 0: none; not known */
-    uint64_t asked;          /* the number that the program knows; 0: it never asked */
+    uint64_t own, peer;      /* number of the epoch here (0: none); at the peer (0: not known) */
+    uint64_t asked;          /* number that glex_net_epoch() returned last; 0: none */
     struct net_peer *to;     /* the peer, while its connection lasts; or NULL */
     struct net_source *from; /* likewise */
 };
@@ -113,7 +116,7 @@ struct net_peer {
     uint64_t posted_ns; /* when a request was last to be posted */
 };
 
-/* What we owe to a source. */
+/* A reply that the source waits for. */
 struct net_reply {
     uint8_t op;            /* NET_OP_DATA, NET_OP_REFUSED, or NET_REPLY_EVENT of target.c */
     uint16_t status;       /* of NET_OP_REFUSED */
@@ -133,14 +136,14 @@ struct net_held {
 struct net_source {
     struct net_side side;        /* first */
     struct net_epoch *epoch;     /* of its address */
-    uint64_t number;             /* of the epoch that it belongs to */
+    uint64_t number;             /* number of the source's epoch */
     LIST_ENTRY(net_source) left; /* in net->left, if `is_left` */
     bool is_left;                /* the epoch is over, and requests of the source still wait */
     uint32_t requests;           /* carried out or refused */
     uint32_t told_requests;
     uint64_t bytes, told_bytes;   /* of frames that were taken */
     int put_status;               /* of the put whose pieces are coming */
-    uint64_t coll_step;           /* how far a collective request is that waits for room */
+    uint64_t coll_step;           /* progress of the collective request that waits for room */
     STAILQ_HEAD(, net_held) held; /* in the order of coming */
     struct net_reply *replies;    /* NET_REPLIES of them */
     uint32_t reply_head, reply_tail;
@@ -150,7 +153,7 @@ struct glex_net {
     pthread_mutex_t lock;       /* of all below, and of sides: see flusher.c. Recursive. */
     LIST_ENTRY(glex_net) entry; /* flusher.c */
     bool waits;                 /* frames wait for the flusher */
-    bool called;                /* by its owner since the flusher looked */
+    bool called;                /* the owner has called since the last turn of the flusher */
     const struct glex_net_module *module;
     struct glex_net_engine *engine;
     TAILQ_HEAD(, net_side) work; /* sides with something to do */
@@ -170,7 +173,7 @@ struct glex_net {
     struct glex_net_entry *entries;      /* in the segment */
     uint32_t num_entries, entries_ready; /* used; with storage */
     uint16_t places[NET_PLACES];         /* 1 and more: an entry's index, and 1 */
-    struct glex_net_entry nowhere;       /* of peers that find no place there */
+    struct glex_net_entry nowhere;       /* counters of peers for which the segment has no room */
 };
 
 /** Which request of glex.h a record is, or is a reply to. */
@@ -211,11 +214,12 @@ static inline struct glex_net *net_lock(struct glex_net *net)
 
 /* ---- flusher.c ------------------------------------------------------------------------------- */
 
-/** Have the flusher look after a network, or no more. Both are called without its lock. */
+/** Add a network to the flusher, or remove it. The caller does not hold the lock of the network. */
 void net_flusher_add(struct glex_net *net);
 void net_flusher_remove(struct glex_net *net);
 
-/** With the network's lock: frames wait. They are sent soon, whether the program calls or not. */
+/** With the network's lock: frames wait. The flusher sends them soon, even if the program makes no
+ * call. */
 void net_flusher_wake(struct glex_net *net);
 
 /** In a child of fork(), which has neither the thread nor networks. */
@@ -228,7 +232,7 @@ bool net_arm(struct glex_net *net);
 
 /* ---- side.c ---------------------------------------------------------------------------------- */
 
-/** The entry of a peer: one for its address as long as we live. */
+/** Returns the entry of a peer. An address keeps its entry until the endpoint closes. */
 struct glex_net_entry *net_entry(struct glex_endpoint *ep, uint64_t addr);
 
 /** Tools read the entries, so a store must not be torn. Only the owner writes its entries. */
@@ -236,7 +240,7 @@ struct glex_net_entry *net_entry(struct glex_endpoint *ep, uint64_t addr);
     __atomic_store_n(&(entry)->name, (value), __ATOMIC_RELAXED)
 #define NET_ENTRY_ADD(entry, name, n) NET_ENTRY_SET(entry, name, (entry)->name + (n))
 
-/** Whether the owner's next call would send something. */
+/** Returns whether the owner's next call would send a frame. */
 static inline bool net_leaves_frames(const struct glex_net *net)
 {
     const struct net_side *side;
@@ -249,21 +253,22 @@ static inline bool net_leaves_frames(const struct glex_net *net)
     return false;
 }
 
-/** A side may be busy from now on: one of the two has something that the other has not heard of. */
+/** Adds a side to net->open: the side has sent something that is not acknowledged, or received
+ * something that it has not acknowledged. */
 void net_side_open(struct net_side *side);
 
-/** The side is not busy. */
+/** Takes the side out of net->open. */
 void net_side_close(struct net_side *side);
 
-/** The side has nothing to do. */
+/** Takes the side out of net->work. */
 void net_side_unlist(struct net_side *side);
 
-/** The same, and have it looked at by the next progress(). */
+/** As net_side_open(), and the next progress() visits the side. */
 void net_side_list(struct net_side *side);
 
 /**
- * Room for `len` bytes in the frame that is being filled; another frame is begun where they do not
- * fit. NULL: not now, the side is listed.
+ * Returns room for `len` bytes in the frame that is being filled. If they do not fit, sends this
+ * frame and begins another frame. NULL: not possible now, the side is listed.
  */
 void *net_side_room(struct net_side *side, size_t len);
 
@@ -286,10 +291,11 @@ void net_side_cleanup(struct net_side *side);
 
 /* ---- epoch.c --------------------------------------------------------------------------------- */
 
-/** What is known of an address. NULL: no memory, which was logged. */
+/** Returns the epoch of an address, a new struct if necessary. NULL: no memory, which was
+ * logged. */
 struct net_epoch *net_epoch_get(struct glex_endpoint *ep, uint64_t addr);
 
-/** Have an epoch, the present one or a new one. */
+/** Begins a new epoch if there is none. */
 void net_epoch_begin(struct net_epoch *epoch);
 
 /** Our connection, or the peer's, has ended, or is given up; `silent`: because the peer's host does

@@ -1,5 +1,5 @@
 /*
- * The network of an endpoint: its life, the engine's calls, and what is waited for.
+ * The network of an endpoint: open and close, the functions that the engine calls, and flush.
  */
 #include "base/env.h"
 #include "base/log.h"
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* How long a flush waits for acknowledgements once all is with the network. */
+/* How long a flush waits for acknowledgements after libfabric has sent all frames. */
 #define NET_FLUSH_ACK_NS 1000000000ull
 
 /* ---- the engine's calls ---------------------------------------------------------------------- */
@@ -82,8 +82,8 @@ static void net_on_log(bool error, const char *line)
 
 /* ---- what is not over ------------------------------------------------------------------------ */
 
-/* Whether something has to be waited for. A side that is not busy leaves the list of those that may
- * be: the next call does not visit it. */
+/* Returns whether the endpoint still has to wait for a peer; `acks`: also for acknowledgements.
+ * Removes sides that are not busy from net->open, so the next call does not visit them. */
 static bool net_is_busy(struct glex_endpoint *ep, bool acks)
 {
     struct net_side *side, *next;
@@ -120,7 +120,8 @@ glex_ret_t glex_net_init(struct glex_endpoint *ep, int listen_fd)
                                      .denied = &ep->counters->net_denied,
                                      .calls = &calls,
                                      .arg = ep};
-    pthread_mutexattr_t recursive; /* who posts lets the network go on */
+    pthread_mutexattr_t recursive; /* a post, which holds the lock, calls progress, which takes the
+                                    * lock */
 
     ep->net = calloc(1, sizeof(*ep->net));
     if (ep->net == NULL) {
@@ -155,7 +156,7 @@ bool glex_net_holds(struct glex_endpoint *ep)
     return ep->net->pending != 0;
 }
 
-/* Whether something has to be waited for; then the network has gone on. */
+/* Makes one turn if the endpoint still has to wait for a peer. Returns whether it has. */
 static bool net_flush_turn(struct glex_endpoint *ep, bool acks)
 {
     NET_LOCKED(ep);
@@ -230,7 +231,8 @@ void glex_net_pause(struct glex_endpoint *ep)
     }
     NET_LOCKED(ep);
     net->paused = true;
-    (void)net->module->listen(net->engine, false); /* failed: logged, and who connects waits */
+    (void)net->module->listen(net->engine, false); /* a failure was logged; then peers that connect
+                                                    * get no answer until the resume */
     net_drop_peers(ep);
     net_drop_sources(net);
     glex_net_progress(ep); /* frees what is closed */

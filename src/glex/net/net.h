@@ -21,10 +21,11 @@ extern const struct glex_link glex_net_link;
 /** Find the interface, read the key, load the engine. Errors: INVALID_PARAM, logged. */
 glex_ret_t glex_net_find_place(struct glex_net_place *place);
 
-/** For people: provider, interface, address; "" without a network. */
+/** Writes provider, interface and address for a log; "" without a network. */
 void glex_net_describe(const struct glex_net_place *place, char *text, size_t size);
 
-/** A listening socket at an endpoint number's port. -1 and errno: EADDRINUSE where it is taken. */
+/** Returns a listening socket at the port of an endpoint number. -1 and errno: EADDRINUSE if the
+ * port is taken. */
 int glex_net_listen(const struct glex_net_place *place, uint32_t num);
 
 /** Possible endpoint numbers: numbers with a port. */
@@ -38,11 +39,11 @@ uint32_t glex_net_ip(const struct glex_net_place *place, uint32_t nic_id);
 
 /* ---- net.c: with the endpoint ---------------------------------------------------------------- */
 
-/** Open ep->net on a listening socket, which becomes its own. Errors: SYS_ERR, logged. */
+/** Open ep->net, which then owns the listening socket. Errors: SYS_ERR, logged. */
 glex_ret_t glex_net_init(struct glex_endpoint *ep, int listen_fd);
 
-/** Wait a little for peers to take posted requests. False: they have taken them, or are gone, or
- * `ms` have passed since `begin_ns`. */
+/** Waits a little for peers to take posted requests. True: call again. False: the peers have taken
+ * the requests, or are gone, or `ms` have passed since `begin_ns`. */
 bool glex_net_flush(struct glex_endpoint *ep, uint64_t begin_ns, uint32_t ms);
 
 /** End all connections, and refuse new ones until glex_net_resume(). Requests that peers did not
@@ -52,25 +53,25 @@ glex_ret_t glex_net_resume(struct glex_endpoint *ep);
 
 void glex_net_cleanup(struct glex_endpoint *ep);
 
-/** The process ends, perhaps with endpoints, and in the middle of a call: end the thread that sends
- *  for them. */
+/** Ends the flusher at the exit of the process. Endpoints may be open, and exit() may have
+ *  interrupted a call. */
 void glex_net_exit(void);
 
-/** In a child of fork(). */
+/** Closes the network in a child of fork(), without a message to peers. */
 void glex_net_fork(struct glex_endpoint *ep);
 
 /** The number of the present epoch with a peer of another host. If the last epoch is over, a new
  * epoch begins. 0, and an error request status, on failure. */
 uint64_t glex_net_epoch(struct glex_endpoint *ep, uint64_t addr, int *status_p);
 
-/** Whether an epoch is over, and all is handed over or dropped that came of it. */
+/** Returns whether an epoch is over, and all requests of the epoch are handed over or dropped. */
 bool glex_net_epoch_is_over(struct glex_endpoint *ep, uint64_t addr, uint64_t number);
 
-/** Let the network go on. */
+/** Make one turn: hand over arrived frames, send waiting frames. */
 void glex_net_progress(struct glex_endpoint *ep);
 
-/** How many polls find nothing before the next glex_net_progress(): few while something comes,
- *  more and more the longer nothing does. */
+/** Returns the number of empty polls until the next glex_net_progress(): few after an arrival, and
+ *  more the longer nothing arrives. */
 uint32_t glex_net_patience(const struct glex_endpoint *ep);
 
 /** Whether the network waits for room in a queue of the endpoint. */
@@ -80,7 +81,8 @@ bool glex_net_wants_room(const struct glex_endpoint *ep);
  * progress. */
 bool glex_net_holds(struct glex_endpoint *ep);
 
-/** Descriptor to sleep on, after glex_net_arm(); false there: do not sleep. */
+/** Returns the descriptor to sleep on. glex_net_arm() comes first; if it returns false, do not
+ * sleep. */
 int glex_net_fd(const struct glex_endpoint *ep);
 bool glex_net_arm(struct glex_endpoint *ep);
 

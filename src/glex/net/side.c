@@ -39,7 +39,8 @@ static bool net_grow_entries(struct glex_endpoint *ep)
     return true;
 }
 
-/* Where the index of an address's entry stands, or is to stand: 0 is there. */
+/* Returns the place of an address in net->places: the index of its entry, and 1. 0: the address has
+ * no entry yet. */
 static uint16_t *net_place(struct glex_net *net, uint64_t addr)
 {
     uint32_t i = glex_peer_hash(addr) % NET_PLACES;
@@ -67,7 +68,7 @@ struct glex_net_entry *net_entry(struct glex_endpoint *ep, uint64_t addr)
     *place = (uint16_t)net->num_entries;
     entry->addr = addr;
     entry->ip = glex_net_ip(&ep->dev->net, ep_addr.nic_id);
-    /* release: who sees the number sees the entry's address */
+    /* release: a reader that sees the number sees the entry's address */
     __atomic_store_n(&ep->segment.hdr->num_net, net->num_entries, __ATOMIC_RELEASE);
     return entry;
 }
@@ -164,7 +165,8 @@ bool net_side_send(struct net_side *side)
  */
 bool net_copy(void *dst, const void *src, size_t len)
 {
-    static bool refused; /* relaxed: a thread that sees it late tries once more */
+    static bool refused; /* relaxed: a thread that reads the old value tries the system call once
+                          * more */
     struct iovec to = {dst, len}, from = {(void *)(uintptr_t)src, len};
 
     if (!__atomic_load_n(&refused, __ATOMIC_RELAXED)) {
@@ -189,7 +191,7 @@ ssize_t net_side_append_data(struct net_side *side, struct net_record *record, c
     if (at == NULL) {
         return NET_NOT_NOW;
     }
-    frame->len -= (uint32_t)least; /* counted below: how much it is depends on the frame */
+    frame->len -= (uint32_t)least; /* the bytes are counted below, when their number is known */
     space = GLEX_NET_FRAME_MAX - frame->len;
     if (len <= space) {
         record->flags |= last;

@@ -1,19 +1,21 @@
 /*
- * Peers of other hosts that send us requests: what comes is carried out on our own queues and
- * memory, in the order of its coming.
+ * Requests from other hosts. They are carried out on queues and memory of this endpoint, in the
+ * order of arrival.
  */
 #include "base/log.h"
 #include "net/internal.h"
 
 #include <stdlib.h>
 
-/* Beside the answers of a request: it has to wait, with all behind it; or it makes no sense. */
+/* Results in addition to GLEX_REQ_DONE. STALL: the record, and all later ones, wait for room. BAD:
+ * the record is not valid. */
 #define NET_STALL (-10)
 #define NET_BAD   (-11)
 
 _Static_assert(NET_COLL_FLAGS << NET_COLL_SHIFT == GLEX_COLL_AT_TARGET, "wire format");
 
-/* Of a reply, beside what travels: the data is on its way. */
+/* A value of net_reply.op that is never sent: the get's data is in frames, and the target's event
+ * is due. */
 #define NET_REPLY_EVENT 0
 
 static const struct net_kind net_source_kind;
@@ -29,7 +31,7 @@ struct net_source *net_source_new(struct glex_endpoint *ep, struct glex_net_conn
     struct net_source *source;
 
     if (epoch == NULL || epoch->own != conn->epoch) {
-        return NULL; /* no memory, or the epoch ended while libfabric connected */
+        return NULL; /* no memory (logged), or the epoch ended while libfabric connected */
     }
     source = calloc(1, sizeof(*source));
     if (source != NULL) {
@@ -40,7 +42,7 @@ struct net_source *net_source_new(struct glex_endpoint *ep, struct glex_net_conn
         free(source);
         return NULL;
     }
-    if (epoch->from != NULL) { /* a connection that the peer took for failed before it was up */
+    if (epoch->from != NULL) { /* the peer gave up its earlier connection before it was up */
         net_source_drop(epoch->from);
     }
     source->side.ep = ep;
@@ -148,7 +150,8 @@ static int net_domain_memory(const struct glex_endpoint *domain, const struct ne
     return *ptr_p != NULL ? GLEX_REQ_DONE : GLEX_ERR_STATUS_ATT;
 }
 
-/* Where what a request names lies in our memory, which must have been registered for it. */
+/* Returns the address of the memory that a request names. The memory must be registered for the
+ * request's direction. */
 static int net_memory(struct net_source *source, struct glex_peer *self,
                       const struct net_record *record, uint32_t need, char **ptr_p)
 {
@@ -254,8 +257,8 @@ static int net_on_get(struct net_source *source, struct glex_peer *self,
     return GLEX_REQ_DONE;
 }
 
-/* A collective request. What it counts for is carried on by our next idle poll, as if a neighbour
- * had brought it: here we are in the midst of the network's turn. */
+/* Handles a collective request. If it completes a wait of the area, the next idle poll carries the
+ * waiting requests, because this function runs inside of a turn. */
 static int net_on_coll(struct net_source *source, const struct net_record *record, const char *data)
 {
     struct glex_coll_desc desc = {
@@ -383,7 +386,8 @@ static void net_source_bad(struct net_source *source)
     net_source_free(source);
 }
 
-/* Keep what cannot be done now. How much comes the peer limits itself: NET_WINDOW_BYTES. */
+/* Keeps the rest of a frame that cannot be carried out now. The peer sends at most NET_WINDOW_BYTES
+ * before an acknowledgement, which limits the memory. */
 static bool net_hold(struct net_source *source, const char *frame, size_t len, size_t pos)
 {
     struct net_held *held = malloc(sizeof(*held) + len - pos);
@@ -422,7 +426,7 @@ static void net_source_receive(struct net_side *side, const struct glex_net_fram
     net_side_list(&source->side);
 }
 
-/* False: it is no more. */
+/* Carries out held records. False: the source was freed. */
 static bool net_retry_held(struct net_source *source)
 {
     struct net_held *held;
@@ -515,7 +519,7 @@ static bool net_send_refusal(struct net_source *source, const struct net_reply *
     return true;
 }
 
-/* Whether the source is to hear what was carried out. */
+/* Returns whether an acknowledgement is due. */
 static bool net_is_to_tell(const struct net_source *source)
 {
     return source->side.tell || source->requests - source->told_requests >= NET_ACK_REQUESTS ||
@@ -531,7 +535,7 @@ static void net_source_go_on(struct net_side *side)
     if (!net_retry_held(source)) {
         return;
     }
-    if (side->conn == NULL) { /* there is nobody to reply to */
+    if (side->conn == NULL) { /* the connection has ended, so drop the replies */
         source->reply_head = source->reply_tail;
         if (STAILQ_EMPTY(&source->held)) {
             net_source_free(source);
@@ -593,13 +597,13 @@ static void net_source_tell(struct net_side *side)
     }
 }
 
-/* The source hears what was carried out before this endpoint ends. Else it would take these requests
- * for lost. */
+/* Acknowledges what was carried out, before this endpoint ends. Without the acknowledgement the
+ * source would report these requests as failed. */
 static bool net_source_is_busy(struct net_side *side, bool acks)
 {
     (void)acks;
     if (side->conn == NULL) {
-        return false; /* the program has to take what is left */
+        return false; /* held requests wait until the program takes entries from its queues */
     }
     net_source_tell(side);
     return side->tell || side->frame != NULL || side->conn->in_flight != 0;

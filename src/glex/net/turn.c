@@ -3,13 +3,13 @@
  */
 #include "net/internal.h"
 
-/* Turns without an arrival, some milliseconds, before sources hear what was carried out. */
+/* Turns without an arrival, some milliseconds, before net_kind.tell() acknowledges. */
 #define NET_IDLE_TURNS 512u
 /* Turns without an arrival before the time between two turns doubles. */
 #define NET_LEVEL_TURNS 8u
 #define NET_MAX_LEVEL   12u /* 4096 polls */
 
-/* Nothing came for a while. */
+/* Called after turns without an arrival. */
 static void net_tell_sources(struct glex_net *net)
 {
     struct net_side *side;

@@ -65,7 +65,7 @@ void engine_conn_down(struct engine_conn *conn)
 void engine_conn_end(struct engine_conn *conn, enum glex_net_end why)
 {
     if (conn->carrier != NULL) {
-        conn = conn->carrier; /* both end with what carries them */
+        conn = conn->carrier; /* a connection and its carrier end together */
     }
     if (conn->state == CONN_CLOSED) {
         return;
@@ -81,7 +81,7 @@ void engine_conn_end(struct engine_conn *conn, enum glex_net_end why)
     conn->state = CONN_CLOSED;
 }
 
-/* A place in the table of those that frames are for. */
+/* Gives a connection an id: a place in engine->table, by which frames name their receiver. */
 static bool engine_give_id(struct glex_net_engine *engine, struct engine_conn *conn)
 {
     struct engine_conn **table;

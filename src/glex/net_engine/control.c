@@ -15,14 +15,15 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* Connections without proof. If there are more, the oldest goes, once it had time for its proof. */
+/* Limit for connections without proof. Above the limit, the oldest such connection is dropped,
+ * after CONTROL_PROOF_NS at the earliest. */
 #define CONTROL_MAX_UNPROVEN 256u
 #define CONTROL_PROOF_NS     1000000000ull
-/* How often one that the peer dropped before we were connected is made again. */
+/* How often a connection that the peer dropped before it was up is made again. */
 #define CONTROL_MAX_DROPPED 16u
-/* How long what is on its way may still come after the control connection was closed. */
+/* How long frames in flight may still arrive after the control connection was closed. */
 #define CONTROL_CLOSING_NS 1000000000ull
-/* How long none is accepted: where there is no descriptor; where there are enough without proof. */
+/* Pause of accept() if no descriptor is free; if CONTROL_MAX_UNPROVEN is reached. */
 #define CONTROL_DEAF_NS 100000000ull
 #define CONTROL_FULL_NS 1000000ull
 #define CONTROL_EVENTS  32
@@ -30,7 +31,8 @@
 
 /* ---- sending --------------------------------------------------------------------------------- */
 
-/* So little always fits the empty buffer of a socket: false says that it is closed. */
+/* Sends a short message, which always fits into the empty buffer of a socket. False: the connection
+ * is closed. */
 static bool control_send(struct engine_conn *conn, const void *data, size_t len)
 {
     return send(conn->fd, data, len, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)len;
@@ -86,9 +88,9 @@ static void control_denied(struct engine_conn *conn, const char *what)
 }
 
 /*
- * A peer waits for a proof for so long only, and keeps so many connections without. A process that
- * computes meanwhile is slow to prove, and no less honest. Nothing was sent yet that could come
- * twice.
+ * The peer dropped the connection before it was up: connects again. A listening peer limits the
+ * number of connections without proof, and their time. A process that computes proves late. No
+ * frame was sent yet, so no frame can arrive twice.
  */
 static void control_dropped(struct engine_conn *conn)
 {
@@ -115,7 +117,8 @@ static bool control_is_closed(const struct engine_conn *conn)
     return recv(conn->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
 }
 
-/* Whether both sides mean the same epoch; else the connection has ended, perhaps by the link. */
+/* Returns whether both sides agree on the epoch. If not, the connection has ended. The link may
+ * also have ended the connection. */
 static bool control_meet(struct engine_conn *conn, uint64_t theirs)
 {
     const struct glex_net_params *params = &conn->engine->params;
@@ -158,7 +161,7 @@ static void control_on_proof(struct engine_conn *conn)
     conn->base.addr = proof.from;
     conn->peer_id = proof.id;
     conn->engine->unproven--;
-    conn->deadline = 0; /* it may be computing now */
+    conn->deadline = 0; /* no limit: the peer may be computing */
     conn->state = CONN_WAIT_FABRIC;
     if (control_meet(conn, proof.epoch)) {
         control_send_welcome(conn);
@@ -201,7 +204,8 @@ _Static_assert(sizeof(struct control_hello) <= sizeof(((struct engine_conn *)0)-
                    sizeof(struct control_welcome) <= sizeof(((struct engine_conn *)0)->in),
                "all that comes fits conn->in");
 
-/* The peer has ended. What it sent before still comes, by libfabric. */
+/* The peer has closed the connection. Frames that the peer sent before still arrive by
+ * libfabric. */
 static void control_begin_closing(struct engine_conn *conn)
 {
     engine_conn_down(conn);
@@ -252,7 +256,7 @@ static void control_read(struct engine_conn *conn)
 
     while (conn->state < CONN_CLOSING) {
         wanted = control_messages[conn->state].len;
-        /* Nobody sends anything later: one byte too many is an end, too. */
+        /* After the handshake no byte follows. A byte means the end, as a close does. */
         got = recv(conn->fd, conn->in + conn->in_len, wanted != 0 ? wanted - conn->in_len : 1,
                    MSG_DONTWAIT);
         if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
@@ -267,7 +271,7 @@ static void control_read(struct engine_conn *conn)
             conn->in_len = 0;
             control_messages[conn->state].take(conn);
             if (conn->state == CONN_CONNECTING) {
-                return; /* once more, by another socket */
+                return; /* control_dropped() has replaced the socket */
             }
         }
     }
@@ -280,7 +284,7 @@ void engine_control_look(struct glex_net_conn *base)
     control_read(conn->carrier != NULL ? conn->carrier : conn);
 }
 
-/* The peer hears of it at once, and ends its side. */
+/* Closes our direction. The peer notices at once, and closes its direction. */
 void engine_control_finish(struct glex_net_conn *base)
 {
     struct engine_conn *conn = (struct engine_conn *)base;
@@ -302,7 +306,7 @@ static void control_set_options(const struct engine_conn *conn)
     int one = 1, idle = (int)(ms / 3000 > 0 ? ms / 3000 : 1), count = 4;
     int interval = (int)(ms / 6000 > 0 ? ms / 6000 : 1);
 
-    /* Where one is not to be had the others do; that the connection works does not depend on it. */
+    /* A failure has no effect on the connection: each option is only an improvement. */
     (void)setsockopt(conn->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
     (void)setsockopt(conn->fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
     (void)setsockopt(conn->fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof(idle));
@@ -354,12 +358,12 @@ bool engine_control_connect(struct engine_conn *conn, uint32_t ip, uint16_t port
     conn->deadline = engine_now_ns() + control_timeout_ns(conn->engine);
     if (connect(conn->fd, (struct sockaddr *)&to, sizeof(to)) != 0 && errno != EINPROGRESS) {
         control_on_end(conn, errno);
-        return true; /* the link is told at the next progress() */
+        return true; /* the next progress() reports the end to the link */
     }
     return control_watch(conn, EPOLLIN | EPOLLOUT);
 }
 
-/* TCP is there, or is not. */
+/* The TCP connection is established, or has failed. */
 static void control_connected(struct engine_conn *conn)
 {
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = conn};
@@ -370,7 +374,8 @@ static void control_connected(struct engine_conn *conn)
         control_on_end(conn, err);
         return;
     }
-    /* From now on the peer takes its time: it may be computing. The kernel tells of a dead host. */
+    /* No deadline from now on, because the peer may be computing. The keep-alive finds a dead
+     * host. */
     conn->deadline = 0;
     conn->state = CONN_WAIT_HELLO;
     epoll_ctl(conn->engine->control_fd, EPOLL_CTL_MOD, conn->fd, &event);
@@ -384,7 +389,7 @@ static struct engine_conn *control_oldest(const struct glex_net_engine *engine)
 
     LIST_FOREACH(conn, &engine->going, entry) {
         if (conn->state == CONN_WAIT_PROOF) {
-            oldest = conn; /* new ones are at the front */
+            oldest = conn; /* new connections are at the front */
         }
     }
     return oldest;
@@ -439,7 +444,7 @@ static void control_accepted(struct glex_net_engine *engine, int fd, uint32_t ip
     control_send_hello(conn);
 }
 
-/* Have connections to accept told, or not. */
+/* Adds the listening socket to the epoll, or removes it. */
 static void control_hear(struct glex_net_engine *engine, bool on)
 {
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = NULL};
@@ -460,7 +465,7 @@ static void control_accept(struct glex_net_engine *engine)
     socklen_t len;
     int i, fd;
 
-    for (i = 0; i < CONTROL_EVENTS; i++) { /* the others' turn comes */
+    for (i = 0; i < CONTROL_EVENTS; i++) { /* a limit, so other connections make progress too */
         if (!control_has_room(engine)) {
             control_deafen(engine, CONTROL_FULL_NS);
             return;
@@ -524,7 +529,8 @@ void engine_control_progress(struct glex_net_engine *engine)
             control_read(conn);
         }
     }
-    if (num < CONTROL_EVENTS) { /* else what a connection waits for may have come unread */
+    if (num < CONTROL_EVENTS) { /* with more events pending, the awaited message may be among them,
+                                 * so no deadline applies yet */
         control_deadlines(engine);
     }
 }
@@ -540,8 +546,8 @@ bool engine_control_open(struct glex_net_engine *engine)
     return true;
 }
 
-/* The socket stays bound, and refuses. Nobody else can bind to the port: one of the two sockets
- * would have to allow that and does not. */
+/* Starts or stops listening. A stopped socket stays bound, so the kernel refuses connections. No
+ * other socket can be bound to the port, because SO_REUSEADDR is off. */
 bool engine_control_listen(struct glex_net_engine *engine, bool on)
 {
     int fd = engine->params.listen_fd, reuse = on;
@@ -561,7 +567,8 @@ bool engine_control_listen(struct glex_net_engine *engine, bool on)
     }
     LIST_FOREACH(conn, &engine->going, entry) {
         if (!conn->ours && conn->state < CONN_UP) {
-            engine_conn_end(conn, GLEX_NET_END_CLOSED); /* it connects again, and is refused */
+            engine_conn_end(conn, GLEX_NET_END_CLOSED); /* the peer connects again, and the kernel
+                                                         * refuses */
         }
     }
     return true;

@@ -12,7 +12,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* Connections that are up are looked after at every so many turns, as to their end. */
+/* Turns between two checks whether connections that are up have ended. */
 #define ENGINE_CONTROL_TURNS 16u
 
 /* ---- connections ----------------------------------------------------------------------------- */
@@ -39,7 +39,8 @@ static struct engine_conn *engine_back_connect(struct engine_conn *carrier)
     }
     back = engine_back_new(carrier);
     if (back != NULL) {
-        back->state = CONN_WAIT_FABRIC; /* until the link was told that it is up */
+        back->state = CONN_WAIT_FABRIC; /* engine_back_up() reports to the link that the connection
+                                         * is up */
         engine_conn_go(carrier);
     }
     return back;
@@ -48,7 +49,7 @@ static struct engine_conn *engine_back_connect(struct engine_conn *carrier)
 static void engine_back_up(struct engine_conn *back)
 {
     back->state = CONN_UP;
-    back->base.up = back->carrier->base.up; /* not if the peer closes already */
+    back->base.up = back->carrier->base.up; /* false if the peer is closing the carrier */
     back->engine->params.calls->up(back->base.user);
 }
 
@@ -70,7 +71,8 @@ static void engine_conn_free(struct engine_conn *conn)
     if (conn->ep != NULL) {
         (void)fi_shutdown(conn->ep, 0);
         (void)fi_close(&conn->ep->fid);
-        /* What libfabric completes at the close stands in the queue by now, the rest it forgets. */
+        /* libfabric has queued all completions that the close causes. No completion follows
+         * later. */
         engine_fabric_drain(engine);
     }
     engine_forget_in_flight(conn);
@@ -93,7 +95,7 @@ static void engine_tell_end(const struct engine_conn *conn, enum glex_net_end wh
     }
 }
 
-/* Tell the link of a connection that is up, or has ended. */
+/* Reports to the link that a connection is up, or has ended. */
 static void engine_tell(struct engine_conn *conn)
 {
     if (conn->back != NULL && conn->back->state == CONN_WAIT_FABRIC) {
@@ -107,8 +109,8 @@ static void engine_tell(struct engine_conn *conn)
     }
 }
 
-/* Free the connections that ended, and leave those that are up alone from now on. A call of the
- * link may end others. */
+/* Reports and frees ended connections, and moves connections that are up to the list `up`. The
+ * reports may end further connections. */
 static void engine_reap(struct glex_net_engine *engine)
 {
     struct engine_conn *conn, *next;
@@ -184,8 +186,8 @@ static struct glex_net_engine *engine_open(const struct glex_net_params *params)
     return engine;
 }
 
-/* The child has copies of the descriptors: while they are open a peer does not see our end. What is
- * libfabric's cannot be closed there without talking to the peer. */
+/* Closes the child's copies of the descriptors. While they are open, a peer does not notice our
+ * end. Objects of libfabric stay open, because their close would send messages to the peer. */
 static void engine_forked(struct glex_net_engine *engine)
 {
     uint32_t i;

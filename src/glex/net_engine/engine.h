@@ -30,10 +30,11 @@ struct engine_conn;
 #define CONTROL_MAGIC   0x6e78656c67ull /* "glexn" */
 #define CONTROL_VERSION 6u
 
-/* Of a frame's `to`: it is for the connection that goes back over the one named. docs/hosts.md. */
+/* Flag in glex_net_frame.to: the frame is for the connection that goes back over the connection
+ * with this id. See docs/hosts.md. */
 #define ENGINE_TO_BACK (1ull << 31)
 
-/* From who listens, at once. */
+/* From the listening side, at once. */
 struct control_hello {
     uint64_t magic;
     uint32_t version;
@@ -41,19 +42,19 @@ struct control_hello {
     uint8_t nonce[CONTROL_NONCE];
 };
 
-/* From who connects: mac over all before it, and the nonce of the hello. */
+/* From the connecting side. The mac covers all fields before it, and the nonce of the hello. */
 struct control_proof {
     uint64_t from, to; /* addresses of the endpoints */
-    uint64_t id;       /* what frames to who connects bear */
-    uint64_t epoch;    /* number of who connects */
+    uint64_t id;       /* id of the connection, in frames to the connecting side */
+    uint64_t epoch;    /* number of the epoch at the connecting side */
     uint8_t nonce[CONTROL_NONCE];
     uint8_t mac[CONTROL_MAC];
 };
 
-/* From the side that listens. The mac covers all fields before it, and both nonces. */
+/* From the listening side. The mac covers all fields before it, and both nonces. */
 struct control_welcome {
-    uint64_t id;    /* of the connection, in frames to the side that listens */
-    uint64_t epoch; /* number at the side that listens */
+    uint64_t id;    /* id of the connection, in frames to the listening side */
+    uint64_t epoch; /* number of the epoch at the listening side */
     uint32_t len;   /* of `fabric` */
     uint32_t reserved;
     uint8_t fabric[ENGINE_ADDRESS_MAX]; /* where libfabric listens */
@@ -77,16 +78,16 @@ enum engine_state {
     CONN_WAIT_FABRIC,  /* both have proven the key; libfabric connects */
     CONN_DROPPED,      /* ours: the peer gave the connection up; control.c connects once more */
     CONN_UP,
-    CONN_CLOSING, /* the peer ended; what is on its way still comes */
+    CONN_CLOSING, /* the peer has closed; frames in flight still arrive */
     CONN_CLOSED   /* to be freed */
 };
 
 struct engine_buffer {
     struct fi_context context;   /* first: libfabric hands it back */
-    struct glex_net_buffer base; /* to receive: of it only the data */
+    struct glex_net_buffer base; /* a receive buffer uses only base.data */
     bool is_rx;
     LIST_ENTRY(engine_buffer) entry; /* of tx_free, in_flight or rx_lost */
-    struct engine_conn *conn;        /* that it is in flight of, or NULL */
+    struct engine_conn *conn;        /* connection that sends the buffer, or NULL */
     void *desc;
 };
 
@@ -96,7 +97,7 @@ struct engine_conn {
     struct glex_net_conn base; /* first: what the link knows */
     struct glex_net_engine *engine;
     LIST_ENTRY(engine_conn) entry;
-    bool settled; /* in the engine's list of those that are up */
+    bool settled; /* in the list `up` of the engine, not in `going` */
     enum engine_state state;
     enum glex_net_end why; /* in CLOSED */
     bool ours;             /* we connected */
@@ -104,30 +105,31 @@ struct engine_conn {
     uint64_t deadline;     /* ns; 0: none */
     uint32_t ip;           /* of the peer, in host byte order */
     uint16_t port;
-    uint16_t dropped;     /* how often the peer gave us up before we were connected */
+    uint16_t dropped;     /* how often the peer dropped the connection before it was up */
     uint64_t id, peer_id; /* low half: the place in the engine's table */
     uint8_t nonce_listen[CONTROL_NONCE], nonce_connect[CONTROL_NONCE];
-    uint8_t in[sizeof(struct control_welcome)]; /* the longest that comes */
+    uint8_t in[sizeof(struct control_welcome)]; /* room for the longest message */
     size_t in_len;
     struct fid_ep *ep;
     struct engine_buffers in_flight;
-    struct engine_conn *back;    /* the connection of what goes back over this one, or NULL */
+    struct engine_conn *back;    /* the connection for requests that go back over this connection,
+                                  * or NULL */
     struct engine_conn *carrier; /* the connection that this connection goes back over, or NULL */
 };
 
 struct glex_net_engine {
     struct glex_net_params params;
-    LIST_HEAD(, engine_conn) going; /* connections that progress() looks at; new ones in front */
-    LIST_HEAD(, engine_conn) up;    /* the others, which are up */
+    LIST_HEAD(, engine_conn) going; /* connections that progress() visits; new ones in front */
+    LIST_HEAD(, engine_conn) up;    /* all other connections; they are up */
     struct engine_conn **table;     /* by the low half of the id */
     uint32_t table_size;
-    uint32_t free_slot; /* none before it is free */
+    uint32_t free_slot; /* all slots before this slot are taken */
     uint32_t unproven;
     unsigned turns;
     int control_fd;      /* an epoll of all control connections */
-    int wait_fd;         /* an epoll of that one and libfabric's */
+    int wait_fd;         /* an epoll of control_fd and libfabric's descriptors */
     bool watched;        /* the completion queue is in wait_fd */
-    uint64_t deaf_until; /* ns, none is accepted before; 0: they are */
+    uint64_t deaf_until; /* ns: no accept() before this time; 0: accept at any time */
 
     struct fi_info *info;
     struct fid_fabric *fabric;
@@ -143,7 +145,8 @@ struct glex_net_engine {
     struct fid_mr *tx_mrs[ENGINE_TX_SLABS];
     unsigned num_slabs, max_slabs;
     struct engine_buffer rx[ENGINE_RX_BUFFERS];
-    struct engine_buffers rx_lost; /* that libfabric did not take */
+    struct engine_buffers rx_lost; /* receive buffers that libfabric refused; fabric.c posts them
+                                    * again */
     char *rx_memory;
     struct fid_mr *rx_mr;
 };
@@ -153,30 +156,33 @@ void engine_log(const struct glex_net_engine *engine, bool error, const char *fm
 
 uint64_t engine_now_ns(void);
 
-/** Somebody came without proof of the key. @return How many did before. */
+/** Counts a peer without proof of the key. @return The count before. */
 uint64_t engine_deny(struct glex_net_engine *engine);
 
-/** A connection ends: the link is told at the next progress(). */
+/** Ends a connection. The next progress() reports the end to the link. */
 void engine_conn_end(struct engine_conn *conn, enum glex_net_end why);
 
-/** A connection changes: have it looked at by each progress() until it is up, or freed. */
+/** Moves a connection to the list `going`: progress() visits the connection until it is up or
+ * freed. */
 void engine_conn_go(struct engine_conn *conn);
 
-/** Nothing is sent over a connection any more, nor over the one that goes back over it. */
+/** Marks a connection, and the connection that goes back over it, as down: no frame is sent any
+ * more. */
 void engine_conn_down(struct engine_conn *conn);
 
-/** Enter a new connection in the engine's lists; `fd`: of one that was accepted, or -1. NULL: no
- *  memory, which was logged. */
+/** Makes a connection and enters it in the lists. `fd`: an accepted socket, or -1. NULL: no memory,
+ *  which was logged. */
 struct engine_conn *engine_conn_new(struct glex_net_engine *engine, int fd);
 
 /** Closes the control connection, if it is open. Takes the descriptor out of the epoll before, where
  *  it names `conn`: a child of fork() may have the descriptor, too, and keep it there. */
 void engine_conn_hang_up(struct engine_conn *conn);
 
-/** The connection for requests that go back over `carrier`; NULL: no memory, which was logged. */
+/** Makes the connection for requests that go back over `carrier`. NULL: no memory, which was
+ * logged. */
 struct engine_conn *engine_back_new(struct engine_conn *carrier);
 
-/** The connection that libfabric is to use can be made now. False: it cannot, which was logged. */
+/** Begins to connect by libfabric. False: not possible, which was logged. */
 bool engine_fabric_connect(struct engine_conn *conn, const uint8_t *address, size_t len);
 
 /** The connection that an id names, or NULL. */
@@ -192,8 +198,8 @@ bool engine_mac(const struct engine_conn *conn, char purpose, const void *data, 
 bool engine_is_proof(const struct engine_conn *conn, char purpose, const void *data, size_t len,
                      const uint8_t mac[CONTROL_MAC]);
 
-/** By which libfabric's request to connect is known to be that of a proven peer. False: it cannot
- *  be made; it is not that peer's. */
+/** Make and check the token that proves that libfabric's request to connect comes from the peer of
+ *  `conn`. False: the token cannot be made; the token is not of this peer. */
 bool engine_token_make(const struct engine_conn *conn, struct control_token *token);
 bool engine_token_check(const struct engine_conn *conn, const struct control_token *token);
 
@@ -216,7 +222,7 @@ void engine_control_close(struct glex_net_engine *engine);
 bool engine_control_listen(struct glex_net_engine *engine, bool on);
 void engine_control_progress(struct glex_net_engine *engine);
 bool engine_control_connect(struct engine_conn *conn, uint32_t ip, uint16_t port);
-/** The look() and the finish() of the module. */
+/** Functions look and finish of struct glex_net_module. */
 void engine_control_look(struct glex_net_conn *base);
 void engine_control_finish(struct glex_net_conn *base);
 

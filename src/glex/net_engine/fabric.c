@@ -15,7 +15,7 @@
 
 #define FABRIC_VERSION FI_VERSION(1, 14)
 #define FABRIC_BATCH   16
-/* Frames that one turn takes at most: whoever polls has other things to look after, too. */
+/* Limit for the frames of one turn, because a polling program also has other work. */
 #define FABRIC_TURN 64u
 
 /* ---- what libfabric has ---------------------------------------------------------------------- */
@@ -98,7 +98,8 @@ static bool fabric_open_queues(struct glex_net_engine *engine)
     return ret == 0 || fabric_failed(engine, "share receive buffers", ret);
 }
 
-/* Where libfabric listens: a port of its choice, told to those who have proven the key. */
+/* Makes libfabric listen at a port of its choice. Only peers with proof of the key get this
+ * address. */
 static bool fabric_listen(struct glex_net_engine *engine)
 {
     int ret = fi_passive_ep(engine->fabric, engine->info, &engine->pep, NULL);
@@ -122,7 +123,8 @@ static bool fabric_registers(const struct glex_net_engine *engine)
     return (engine->info->domain_attr->mr_mode & FI_MR_LOCAL) != 0;
 }
 
-/* Registered memory is locked, and users may lock little by default. */
+/* Reports a failed registration. Registered memory is locked, and by default users may lock little
+ * memory. */
 static bool fabric_register_failed(const struct glex_net_engine *engine, size_t len, int ret)
 {
     struct rlimit limit;
@@ -159,7 +161,7 @@ static void fabric_init_buffer(struct engine_buffer *buffer, char *data, struct 
     buffer->desc = mr != NULL ? fi_mr_desc(mr) : NULL;
 }
 
-/* More buffers to send. */
+/* Allocates another slab of send buffers. */
 static bool fabric_grow_tx(struct glex_net_engine *engine)
 {
     size_t len = (size_t)GLEX_NET_FRAME_MAX * ENGINE_TX_SLAB;
@@ -169,7 +171,7 @@ static bool fabric_grow_tx(struct glex_net_engine *engine)
     unsigned i;
 
     if (engine->num_slabs == engine->max_slabs) {
-        return false; /* some come back */
+        return false; /* buffers in flight come back */
     }
     slab = malloc(sizeof(*slab) * ENGINE_TX_SLAB + len);
     if (slab == NULL) {
@@ -179,7 +181,8 @@ static bool fabric_grow_tx(struct glex_net_engine *engine)
     memory = (char *)(slab + ENGINE_TX_SLAB);
     if (!fabric_register(engine, memory, len, 2 + engine->num_slabs, mr)) {
         free(slab);
-        engine->max_slabs = engine->num_slabs; /* logged once: no more are asked for */
+        engine->max_slabs = engine->num_slabs; /* the failure was logged; no further slab is
+                                                * tried */
         return false;
     }
     for (i = 0; i < ENGINE_TX_SLAB; i++, memory += GLEX_NET_FRAME_MAX) {
@@ -190,7 +193,7 @@ static bool fabric_grow_tx(struct glex_net_engine *engine)
     return true;
 }
 
-/* A buffer that libfabric does not take now is tried again by fabric_post_lost(). */
+/* Posts a receive buffer. fabric_post_lost() later repeats a failed post. */
 static bool fabric_post(struct glex_net_engine *engine, struct engine_buffer *rx)
 {
     ssize_t ret = fi_recv(engine->srx, rx->base.data, GLEX_NET_FRAME_MAX, rx->desc, FI_ADDR_UNSPEC,
@@ -211,7 +214,7 @@ static void fabric_post_lost(struct glex_net_engine *engine)
         LIST_REMOVE(rx, entry);
         (void)fabric_post(engine, rx);
         if (LIST_FIRST(&engine->rx_lost) == rx) {
-            return; /* libfabric takes none now */
+            return; /* libfabric takes no buffer now */
         }
     }
 }
@@ -240,7 +243,7 @@ static bool fabric_post_all(struct glex_net_engine *engine)
     return true;
 }
 
-/* Have wait_fd become readable with a queue of libfabric (EPOLL_CTL_ADD), or not any more (DEL). */
+/* Adds the descriptor of a queue of libfabric to wait_fd (EPOLL_CTL_ADD), or removes it (DEL). */
 static bool fabric_watch(struct glex_net_engine *engine, struct fid *fid, int op)
 {
     struct epoll_event event = {.events = EPOLLIN};
@@ -261,7 +264,8 @@ bool engine_fabric_open(struct glex_net_engine *engine)
         return fabric_failed(engine, "serve the interface", -err);
     }
     engine->max_slabs = ENGINE_TX_SLABS;
-    /* Who may not lock so much memory hears of it now: a slab is enough to go on with. */
+    /* If the user may not lock the memory, the first slab fails here, at the start. One slab is
+     * enough to work. */
     return fabric_open_queues(engine) && fabric_post_all(engine) &&
            (!fabric_registers(engine) || fabric_grow_tx(engine)) && fabric_listen(engine) &&
            fabric_watch(engine, &engine->eq->fid, EPOLL_CTL_ADD);
@@ -339,7 +343,8 @@ bool engine_fabric_connect(struct engine_conn *conn, const uint8_t *address, siz
     return ret == 0 || fabric_failed(conn->engine, "connect", ret);
 }
 
-/* The connection that libfabric asks to make; NULL: nobody with the proof of the key asks. */
+/* Returns the connection for which a request to connect has the token; NULL: no connection has this
+ * token. */
 static struct engine_conn *fabric_requested(const struct glex_net_engine *engine,
                                             const uint8_t *data, size_t len)
 {
@@ -399,8 +404,8 @@ static void fabric_on_connected(struct engine_conn *conn)
     }
 }
 
-/* The connection that an event is about. libfabric forgets those of an endpoint when that is
- * closed. */
+/* Returns the connection of an event, or NULL. libfabric drops the events of an endpoint when the
+ * endpoint is closed. */
 static struct engine_conn *fabric_conn(const struct fid *fid)
 {
     return fid != NULL && fid->fclass == FI_CLASS_EP ? fid->context : NULL;
@@ -422,7 +427,7 @@ static void fabric_on_event(struct glex_net_engine *engine, uint32_t event,
     if (event == FI_CONNECTED) {
         fabric_on_connected(conn);
     } else if (event == FI_SHUTDOWN) {
-        engine_fabric_drain(engine); /* what came before it */
+        engine_fabric_drain(engine); /* frames that arrived before the shutdown */
         engine_conn_end(conn, GLEX_NET_END_CLOSED);
     }
 }
@@ -496,7 +501,8 @@ static struct engine_conn *fabric_back(struct engine_conn *conn)
     return conn->back;
 }
 
-/* The connection that a frame is for; NULL: none any more, or nobody's. */
+/* Returns the connection that receives a frame. NULL: no connection has this id, or the connection
+ * has ended. */
 static struct engine_conn *fabric_receiver(struct glex_net_engine *engine,
                                            const struct glex_net_frame *frame, size_t len)
 {
@@ -509,7 +515,7 @@ static struct engine_conn *fabric_receiver(struct glex_net_engine *engine,
     if (conn == NULL || conn->ep == NULL || conn->state == CONN_CLOSED) {
         return NULL;
     }
-    fabric_on_connected(conn); /* libfabric may tell of the frame first */
+    fabric_on_connected(conn); /* libfabric may report the frame before it reports the connection */
     return (frame->to & ENGINE_TO_BACK) ? fabric_back(conn) : conn;
 }
 
@@ -540,7 +546,8 @@ static void fabric_on_error(struct glex_net_engine *engine)
     } else if (buffer->conn != NULL) {
         conn = buffer->conn;
         engine_fabric_tx_done(buffer);
-        /* Whether it was closed or is silent the control connection tells better. */
+        /* For these errors the control connection finds whether the peer has closed or is
+         * silent. */
         if (conn->state == CONN_UP && entry.err != FI_ECONNRESET && entry.err != FI_ENOTCONN &&
             entry.err != FI_ECANCELED) {
             engine_conn_end(conn, GLEX_NET_END_SILENT);
@@ -548,8 +555,8 @@ static void fabric_on_error(struct glex_net_engine *engine)
     }
 }
 
-/* Returns how many frames came, or have gone: where some go, there is room for others, and whoever
- * has more to send is to come again soon. *more: there may be other completions. */
+/* Returns the number of received and sent frames. A sent frame makes room, so the caller polls
+ * again soon. *more: the queue may have further completions. */
 static unsigned fabric_completions(struct glex_net_engine *engine, bool *more)
 {
     struct fi_cq_msg_entry entries[FABRIC_BATCH];
@@ -655,7 +662,7 @@ bool engine_fabric_send(struct glex_net_conn *base, struct glex_net_buffer *buff
     ssize_t ret;
 
     if (carrier->state == CONN_CLOSED || carrier->state == CONN_CLOSING) {
-        engine_fabric_drop(conn->engine, buffer); /* the link is about to hear of its end */
+        engine_fabric_drop(conn->engine, buffer); /* the report of the end to the link is due */
         return true;
     }
     ((struct glex_net_frame *)buffer->data)->to = conn->peer_id;

@@ -19,7 +19,7 @@ void glex_ring_tx_init(struct glex_ring_tx *tx, struct glex_ring_ctl *ctl, uint3
 {
     tx->ctl = ctl;
     tx->mask = capacity - 1;
-    tx->limit = 0; /* the first claim looks */
+    tx->limit = 0; /* the first claim reads the head */
     tx->id = id;
     tx->intent = intent;
 }

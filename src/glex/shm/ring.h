@@ -50,7 +50,7 @@ struct glex_ring_rx {
     bool armed;
     struct glex_ring_ctl *ctl;
     uint64_t id;          /* glex_ring_id() */
-    uint64_t stall_pos;   /* where it was at the last look */
+    uint64_t stall_pos;   /* where it was at the last check */
     uint64_t stall_check; /* when to look its producers up, ns; 0: it is empty */
 };
 
@@ -310,7 +310,7 @@ static inline uint32_t glex_ring_ready(const struct glex_ring_tx *tx)
     return lacking <= capacity - first ? capacity - lacking : first;
 }
 
-/** Whether the owner of a ring is gone. relaxed: no read depends on it */
+/** Returns whether the owner of a ring is gone. relaxed: no read depends on it */
 static inline bool glex_ring_is_closed(const struct glex_ring_tx *tx)
 {
     return __atomic_load_n(&tx->ctl->tail, __ATOMIC_RELAXED) & GLEX_TAIL_CLOSED;

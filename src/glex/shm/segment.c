@@ -233,7 +233,8 @@ static glex_ret_t segment_link_number(int dirfd, int fd, struct glex_segment_hea
     return GLEX_NO_EP_RESOURCE;
 }
 
-/* While another process reaps a dead owner's segment it looks like a living one's: once more. */
+/* Tries again for some milliseconds: while another process reaps a dead owner's segment, the
+ * segment looks like a living owner's. */
 static glex_ret_t segment_link_explicit(int dirfd, int fd, struct glex_segment_header *base,
                                         uint32_t num)
 {
@@ -581,7 +582,7 @@ bool glex_segment_is_intended(int dirfd, const struct glex_segment *seg, uint64_
     struct segment_intent asked = {.intent = {.ring = ring, .pos = pos}, .self = seg->addr};
     bool intended = !glex_fabric_foreach(dirfd, segment_intends_not, &asked);
 
-    /* The loads were the kernel's, when it copied the headers: this makes them acquire. */
+    /* The kernel loaded the headers when it copied them. The fence makes these loads acquire. */
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
     return intended;
 }

@@ -30,7 +30,7 @@ int client_text(struct cli *cli, const char *path);
 /** Text for an URL; to be freed. */
 char *client_escape(const char *text);
 
-/** Print a list of objects as a table. Columns: names of members; the first ends with NULL. */
+/** Print a list of objects as a table. `columns`: names of members, and NULL at the end. */
 void table_print(struct json_object *list, const char *const *columns);
 /** Print an object, a member a line. */
 void table_object(struct json_object *object);

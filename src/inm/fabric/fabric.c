@@ -340,7 +340,7 @@ static bool walk_link(struct fabric *fab, struct walk *w, uint32_t index)
     return true;
 }
 
-/* From chip to chip, by a source route. A NIC has one way out, which the route does not name. */
+/* Follows a source route from chip to chip. A NIC has one port, which the route does not name. */
 bool walk_route(struct fabric *fab, struct walk *w, const struct nmp_route *route)
 {
     unsigned i;

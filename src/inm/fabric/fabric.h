@@ -113,7 +113,7 @@ void fab_chip_reset(struct fabric *fab, uint32_t chip);
 void fab_send(struct fabric *fab, uint32_t nic_chip, uint64_t time_ns,
               const uint8_t desc[NMP_DESC_BYTES]);
 
-/** A chip has noticed an event; it reports it if it is told to. */
+/** A chip has noticed an event. The chip reports the event if its registers enable the report. */
 void fab_event(struct fabric *fab, uint32_t chip, unsigned event, unsigned port, uint64_t value);
 
 /** Whether a port is the end of a link over which packets pass. */

@@ -89,7 +89,7 @@ static uint32_t random_port(struct fabric *fab)
 {
     uint32_t port;
 
-    do { /* a link between NRCs: hosts come and go */
+    do { /* only links between NRCs: the link of a NIC is down whenever its host is off */
         port = fab_random(fab, fab->topo->num_nrc * INM_NRC_PORTS);
     } while (fab->topo->peer[port] == INM_NONE ||
              fab->topo->peer[port] >= fab->topo->num_nrc * INM_NRC_PORTS);

@@ -13,7 +13,7 @@ struct walk {
 /** Follows a source route. @return false: the packet is lost, and counted. */
 bool walk_route(struct fabric *fab, struct walk *w, const struct nmp_route *route);
 
-/** Returns the modelled time of a way over `links` links in one direction, ns. */
+/** Returns the modelled time of a path of `links` links in one direction, ns. */
 double way_ns(const struct fabric *fab, uint32_t links);
 
 /** Delivers a packet that has reached its NIC. */

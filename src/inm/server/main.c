@@ -24,7 +24,7 @@
 #include <termios.h>
 #include <unistd.h>
 
-#define RETRY_SECONDS     1.0 /* until the next look for a network that is gone */
+#define RETRY_SECONDS     1.0 /* until the next try to find a lost network */
 #define RETRY_MAX_SECONDS 8.0 /* the pause doubles up to this while nothing can be connected */
 
 #define INVENTORY_SECONDS 3600.0
@@ -52,7 +52,8 @@ static void on_signal(int number)
 
 /* ---- threads --------------------------------------------------------------------------------- */
 
-/* Discovers, tells the chips what to report, and plans the next try if there is no network. */
+/* Discovers the network, enables the reports of the chips, and plans the next try if there is no
+ * network. */
 static void look_again(struct inmd *d)
 {
     enum inm_network network = discover_all(d);

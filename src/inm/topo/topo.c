@@ -139,7 +139,7 @@ const char *inm_cabinet_name(const struct inm_topo *topo, uint32_t chip, char bu
     return buf;
 }
 
-/* The chip with those numbers in its name; INM_NONE. */
+/* Returns the chip with the numbers of `want`, which come from a name; INM_NONE. */
 static uint32_t tree_chip(const struct inm_topo *topo, const struct inm_chip *want, bool nic)
 {
     const struct inm_tree *t = &topo->tree;

@@ -28,7 +28,7 @@
 enum inm_level {
     INM_LEVEL_NIC,
     INM_LEVEL_BOTTOM_EDGE,  /* NRCs of a bottom switch that hosts are wired to */
-    INM_LEVEL_BOTTOM_SPINE, /* those that lead upwards */
+    INM_LEVEL_BOTTOM_SPINE, /* bottom NRCs with links to leaf switches */
     INM_LEVEL_LEAF,
     INM_LEVEL_ROOT_EDGE, /* NRCs of a root switch that leaf switches are wired to */
     INM_LEVEL_ROOT_SPINE,
@@ -127,7 +127,7 @@ struct inm_topo *inm_topo_tree(const char *name, const struct inm_tree *tree, ch
 /** The same from a file. */
 struct inm_topo *inm_topo_read(const char *path, char *error, size_t size);
 
-/** An empty one, all ports free. For those who list chips. NULL: no memory. */
+/** Makes a topology without wires. inm_topo_wire() adds the wires. NULL: no memory. */
 struct inm_topo *inm_topo_new(uint32_t num_nrc, uint32_t num_nic);
 
 void inm_topo_free(struct inm_topo *topo);

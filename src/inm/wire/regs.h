@@ -23,7 +23,8 @@ enum {
     REG_REPORT_ENABLE = 0x03,  /* rw: bit n: event n is reported */
     REG_FAULT_MASK = 0x04,     /* rw: bit n: event n is not reported, whatever is enabled */
     REG_REPORT_ROUTE0 = 0x05,  /* rw: bits 0..63 of the route to the management server */
-    REG_REPORT_ROUTE1 = 0x06,  /* rw: bits 64..104 of it; bits 48..55: the server's VP */
+    REG_REPORT_ROUTE1 = 0x06,  /* rw: bits 64..104 of the route; bits 48..55 of this register: the
+                                * server's VP */
     REG_REPORTS_SENT = 0x07,   /* ro */
     REG_REPORTS_MASKED = 0x08, /* ro: not sent: masked, not enabled, or no route was set */
     REG_DROP_CRC = 0x09,       /* ro: packets with a wrong CRC */

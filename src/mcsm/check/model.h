@@ -23,7 +23,7 @@ struct check_node {
     int hosts;    /* end nodes at a switch */
     int attached; /* of an end node: its switch; -1 */
     uint8_t port; /* and the port there */
-    uint16_t lid; /* of a switch, or the first one of an end node */
+    uint16_t lid; /* LID of a switch, or the first LID of an end node */
     char desc[65];
 };
 
@@ -89,7 +89,7 @@ struct check_report {
     uint64_t max_load, load_sum;
     int max_load_link; /* a port number of the graph */
     size_t loaded_links;
-    uint64_t loops, lost; /* pairs whose route goes in a circle, or ends on the way */
+    uint64_t loops, lost; /* pairs whose route is a circle, or ends before the destination */
     unsigned lid_conflicts, one_sided_borders;
     unsigned groups, multicast_loops, multicast_cut;
     int credit_loop;

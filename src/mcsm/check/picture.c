@@ -84,7 +84,7 @@ static void place_row(struct picture *picture, int cluster, bool leaf)
     }
 }
 
-/* Boxes in rows of about the same number. */
+/* Places the boxes of clusters in rows with the same number of boxes. */
 static void place(struct picture *picture)
 {
     const struct check_model *model = picture->model;

@@ -41,8 +41,8 @@ static bool show(struct verifier *verifier, int kind)
     return verifier->out != NULL && verifier->shown[kind]++ < CHECK_SHOWN;
 }
 
-/* The next switch on the way to a LID; UNKNOWN if the packet is there, LOST if it gets no farther.
- */
+/* Returns the next switch on the route to a LID. UNKNOWN: the packet has arrived. LOST: the route
+ * ends here. */
 static int next_switch(const struct verifier *verifier, int at, const struct place *to)
 {
     const struct mcsm_gswitch *sw = &verifier->model->graph->sw[at];

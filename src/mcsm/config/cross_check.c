@@ -148,7 +148,7 @@ static void check_lids(struct cross *cross, const struct mcsm_config *config,
     }
 }
 
-/* Follow `via` from cluster to cluster: the LIDs of `to` must arrive there. */
+/* Follows `via` from cluster to cluster and checks that the path ends at `to`, not in a circle. */
 static void check_way(struct cross *cross, size_t from, size_t to)
 {
     size_t at = from;
@@ -211,7 +211,7 @@ static void check_joints(struct cross *cross)
     free(parent);
 }
 
-/* Each cluster on the way from one cluster to another must let the packets pass. */
+/* Checks that each cluster on the path between two clusters lets the packets pass. */
 static void check_passes(struct cross *cross, size_t from, size_t to)
 {
     size_t at = from, before = from;

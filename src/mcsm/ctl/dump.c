@@ -140,7 +140,8 @@ static void dump_mft_of(const struct mcsm_node *node, unsigned mlids, FILE *out)
     }
 }
 
-/* How levels select lanes at the ports of each switch: a digit for each port from port 0 on. */
+/* Writes mcsm_graph.ring of each switch, which maps levels to lanes: a hexadecimal digit for each
+ * port from port 0 on. */
 static void dump_rings(const struct mcsm_graph *graph, FILE *out)
 {
     for (int i = 0; i < graph->count && graph->ring != NULL; i++) {

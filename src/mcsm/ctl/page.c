@@ -31,7 +31,7 @@ static uint64_t load_of(const struct mcsm_sm *sm, const struct mcsm_port *port)
     return graph->load[graph->sw[port->node->index].first_link + port->num];
 }
 
-/* "errors, state" of the link of a port. */
+/* Writes errors, flaps and the quoted state of the link of a port, with commas between them. */
 static void health_of(const struct mcsm_health *health, const struct mcsm_port *port, FILE *out)
 {
     static const char *const states[] = {"up", "down", "kept", "held"};

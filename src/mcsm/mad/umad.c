@@ -19,7 +19,7 @@ enum {
     AGENTS = 5,
     LONGEST = 8192,    /* a request by RMPP beyond this is refused */
     QUEUE_MAX = 65536, /* packets that wait for the main thread; further packets are dropped */
-    WAKE = 200,        /* milliseconds after which the thread looks whether it shall end */
+    WAKE = 200,        /* milliseconds after which the thread checks whether it must end */
     RMPP_RETRIES = 3   /* how often the kernel repeats a window of segments of an answer */
 };
 

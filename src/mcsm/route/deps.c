@@ -446,7 +446,7 @@ struct search {
     const struct mcsm_deps *deps;
     uint8_t *colour; /* 0 new, 1 on the way, 2 done */
     int *way;        /* channels from the start to here */
-    uint8_t *port;   /* of each place on the way: the next port to try */
+    uint8_t *port;   /* of each place on the path: the next port to try */
     int depth;
 };
 
@@ -523,7 +523,8 @@ int mcsm_deps_circle(const struct mcsm_deps *deps, int *circle, int room)
     return found;
 }
 
-/* From the channels of the wide graph to those of the graph. */
+/* Translates the channels of a circle from the wide graph, mcsm_deps_wide(), to the ports of
+ * `graph`. */
 static void narrow_circle(const struct mcsm_graph *graph, const struct mcsm_graph *wide,
                           int *circle, int count)
 {

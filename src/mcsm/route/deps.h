@@ -34,7 +34,7 @@ int mcsm_deps_note_unicast(struct mcsm_deps *deps, int lane);
  */
 struct mcsm_graph *mcsm_deps_wide(const struct mcsm_graph *graph);
 
-/** The channel of the wide graph for a port of a switch and a lane. */
+/** Returns the channel of a port and a lane in a graph that mcsm_deps_wide() has made. */
 static inline int mcsm_deps_wide_channel(const struct mcsm_graph *wide, int sw, int port, int lane)
 {
     return wide->sw[sw].first_link + port + lane * (wide->sw[sw].nports / 2);

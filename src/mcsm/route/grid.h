@@ -51,10 +51,11 @@ static inline int mcsm_grid_next(const struct mcsm_grid *grid, int sw, int dimen
     return grid->neighbours[(sw * grid->dimensions + dimension) * 2 + after];
 }
 
-/** The next switch on the way to `target`; -1 if links are missing there. */
+/** Returns the next switch on the route to `target`; -1 if links are missing there. */
 int mcsm_grid_step(const struct mcsm_grid *grid, int at, int target);
 
-/** The next switch on the way to the root of a tree, without the link that closes a ring; -1. */
+/** Returns the next switch on the route to the root of a tree, without the link that closes a ring;
+ * -1. */
 int mcsm_grid_parent(const struct mcsm_grid *grid, int at, int root);
 
 /** The service level of the packets between two switches, in both directions. */

@@ -167,7 +167,7 @@ static void add_guids(struct mcsm_query *query, const struct mcsm_port *port)
     }
 }
 
-/* Keys of partitions are for trusted clients alone. */
+/* Adds the P_Key tables. Only a trusted client may read partition keys. */
 static void add_pkeys(struct mcsm_query *query, const struct mcsm_port *port)
 {
     uint8_t record[72] = {0};

@@ -1,4 +1,5 @@
-/* PathRecord: the way from one end port to another, also to one of another cluster. */
+/* Answers queries for PathRecords: the path from one end port to another, which may be in another
+ * cluster. */
 #include "path.h"
 
 #include "part.h"
@@ -207,7 +208,7 @@ static bool find_end(struct mcsm_query *query, int gid_bit, unsigned gid_at, int
 
 /* ---- records ---- */
 
-/* The narrowest link of a way. */
+/* Finds the narrowest link of a path. */
 struct way {
     uint8_t mtu;
     unsigned speed; /* Mb/s */
@@ -340,8 +341,8 @@ static bool find_values(const struct mcsm_query *query, const struct way *way, u
     return true;
 }
 
-/* Whether the way back exists too; it may be narrower. The way back from another cluster is known
- * to the manager of that cluster alone. */
+/* Returns whether the reverse path exists too, which may be narrower. Only the manager of another
+ * cluster knows the reverse path from that cluster. */
 static bool is_reversible(const struct mcsm_sm *sm, const struct mcsm_path_end *ours,
                           const struct mcsm_path_end *other, struct way *way)
 {
@@ -464,7 +465,7 @@ static void serve(struct mcsm_query *query)
         from = (struct mcsm_path_end){query->client, query->client->lid, query->client->guid};
     }
     if (from.port == NULL && to.port == NULL) {
-        return; /* the managers of the other clusters know that path */
+        return; /* neither end is in this cluster, so only managers of other clusters know paths */
     }
     if (to_given) {
         add_paths(query, &from, &to);

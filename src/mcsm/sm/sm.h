@@ -67,8 +67,8 @@ void mcsm_sm_multicast(struct mcsm_sm *sm);
 /** A MAD of the SMP classes that is no answer: traps, SMInfo. */
 void mcsm_sm_receive(struct mcsm_sm *sm, const struct mcsm_addr *from, const uint8_t *mad);
 
-/** No route shall lead through this port, or shall again: by order of the administrator, or of
- * health. -ENOENT if the fabric has no such port or the order is not there, -ENOMEM. */
+/** Keeps routes away from a port, or ends this: by order of the administrator (drain), or of link
+ * health (hold). -ENOENT if the fabric has no such port or there is no order to end, -ENOMEM. */
 int mcsm_sm_drain(struct mcsm_sm *sm, uint64_t guid, uint8_t port, bool drain);
 int mcsm_sm_hold(struct mcsm_sm *sm, uint64_t guid, uint8_t port, bool hold);
 
@@ -83,8 +83,9 @@ int mcsm_sm_lanes(const struct mcsm_sm *sm);
 /** Whether rules or partitions give service levels, and the routes use several lanes in each. */
 bool mcsm_sm_shares(const struct mcsm_sm *sm);
 
-/** The service level of a path that rules or partitions give level `wish`. Whether a path may have a
- * service level. Both only if mcsm_sm_shares(). */
+/** Returns the service level of a path whose rules or partitions give level `wish`.
+ * mcsm_sm_level_fits() returns whether a path may have a service level. Both only if
+ * mcsm_sm_shares(). */
 uint8_t mcsm_sm_level(const struct mcsm_sm *sm, uint8_t wish, const struct mcsm_port *a,
                       const struct mcsm_port *b);
 bool mcsm_sm_level_fits(const struct mcsm_sm *sm, uint8_t sl, const struct mcsm_port *a,

@@ -144,7 +144,7 @@ void gfi_match_remove_msg(struct gfi_match *match, struct gfi_match_msg *msg);
 struct gfi_match_msg *gfi_match_find_msg(struct gfi_match *match, uint64_t source, uint64_t tag,
                                          uint64_t ignore);
 
-/* ---- the way of each expected message, inline ---- */
+/* ---- the path of each expected message, inline ---- */
 
 /** Another place with the same class and value as `head`. */
 void gfi_match_append(struct gfi_match_node *head, struct gfi_match_node *node);

@@ -143,7 +143,7 @@ struct gfi_key_reply {
     uint64_t length; /* up to the highest one */
     uint32_t error;  /* 0, or FI_EKEYREJECTED: no such key */
     uint32_t access; /* FI_REMOTE_READ, FI_REMOTE_WRITE */
-    uint32_t events; /* the same: send RMA_EVENT after each such access */
+    uint32_t events; /* FI_REMOTE_READ, FI_REMOTE_WRITE: accesses that RMA_EVENT reports */
     uint32_t part_access;
     uint64_t part_base;   /* address that the initiator names for the first byte of the part */
     uint64_t part_addr;   /* where that byte lies in the target's memory */

@@ -67,7 +67,8 @@ struct gfi_peer {
     bool is_known;    /* domain->peer_by_addr leads to the peer */
     bool is_cut;      /* a message of the peer was lost here: nothing after that message arrives */
     int error;        /* FI_ error, once the peer has failed */
-    uint32_t source; /* the number of the sender for matching: `id`, or the `id` of the successor */
+    uint32_t source;  /* number that stands for the peer in matching: `id` of the peer, or of the
+                      * peer that has replaced it */
     unsigned entries; /* of address vectors */
     size_t kept;      /* unexpected messages */
     unsigned holds;   /* operations for which later ones may have to wait: gfi_op_hold() */
@@ -176,10 +177,10 @@ static inline size_t gfi_rkey_part_left(const struct gfi_rkey_part *part, uint64
 }
 
 /**
- * Adds a part, without the memory of other parts. The part keeps `asked_at`, which no other part
- * has.
+ * Adds the part of a key that has the address rkey->asked_at. Known parts keep the memory that
+ * overlaps with the new part.
  *
- * @return 0, or -FI_ENOMEM; then the caller keeps the key of UCT.
+ * @return 0, or -FI_ENOMEM; then the caller must destroy the UCT key of the part.
  */
 int gfi_rkey_add_part(struct gfi_rkey *rkey, const struct gfi_rkey_part *part);
 

@@ -1,6 +1,5 @@
 /*
- * Receiving: posted receives, unexpected messages, and the way of a message that was only
- * announced.
+ * Receives: posted receives, unexpected messages, and announced messages, whose data follows later.
  */
 #include "gfi_expected.h"
 
@@ -242,7 +241,8 @@ void gfi_recv_progress(struct gfi_op *op)
     }
 }
 
-/* The message is in the buffer, or never will be */
+/* Ends a receive of an announced message: sends FIN to the sender and writes the completion.
+ * `error` 0: the message is in the buffer. */
 void gfi_recv_finish(struct gfi_op *op, int error)
 {
     struct gfi_envelope envelope = op->envelope;
@@ -297,7 +297,7 @@ void gfi_recv_on_data(struct gfi_domain *domain, struct gfi_peer *peer, const st
     struct gfi_op *op = gfi_op_find(domain, peer, GFI_OP_RECV, data->recv);
 
     if (op == NULL || !op->streaming || op->in_flight) {
-        return; /* of a receive that ended with an error, or of an endpoint that was closed */
+        return; /* the receive has ended with an error, or its endpoint was closed */
     }
     if (data->offset != op->done || len > op->len - op->done) {
         GFI_WARN(FI_LOG_EP_DATA, "peer %u sends what was not asked for\n", peer->id);

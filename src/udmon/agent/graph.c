@@ -21,7 +21,7 @@ static int node_interval(struct udmon_node *node)
         return -EINVAL;
     }
     ns = rint(seconds * 1e9);
-    if (fabs((seconds * 1e9) - ns) > 0.05) { /* a double of 1e6 s is as good as that */
+    if (fabs((seconds * 1e9) - ns) > 0.05) { /* a double near 1e6 s is exact to 0.06 ns */
         udmon_node_error(node, "interval", "'%s' is finer than a nanosecond",
                          udmon_node_option(node, "interval"));
         return -EINVAL;

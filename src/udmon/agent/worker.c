@@ -27,7 +27,7 @@ struct worker {
     pthread_cond_t changed;
     enum worker_phase phase;
     int ending;
-    int abandoned; /* the loop has gone: the thread frees the worker */
+    int abandoned; /* the loop does not wait any more: the thread frees the worker */
     const struct udmon_metric *metrics;
     size_t count;
     struct udmon_node *node; /* referenced */

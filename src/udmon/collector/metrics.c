@@ -362,7 +362,8 @@ static void write_header(FILE *out, int format, const char *name, size_t length,
     }
 }
 
-/* A family of the collector itself, or a gauge or counter without a description. */
+/* Writes the header of a family that no agent describes: of the collector itself, or of a gauge or
+ * counter without a description. */
 static void write_family(FILE *out, int format, const char *name, size_t length, int counter,
                          const char *help)
 {

@@ -44,7 +44,7 @@ void relay_sample(struct relay *relay, const struct host *host, const struct udm
                   int64_t time_ms, int late);
 /** Passes the description of a family on, if the upper collector is there. */
 void relay_family(struct relay *relay, const struct host *host, const struct udmon_family *family);
-/** An agent has connected or gone. With the store's lock held. */
+/** An agent has connected or disconnected. The caller holds the lock of the store. */
 void relay_state(struct relay *relay, struct host *host);
 /**
  * Called each second, with the store's lock held: sends changed states and counters, logs
@@ -54,7 +54,7 @@ void relay_states(struct relay *relay, struct store *store);
 
 /** The upper side, with the store's lock held. `relay` is its identity, `name` its name. */
 void relayed_state(struct host *host, uint64_t relay, const char *name, int up, uint64_t lost);
-/** A relay and all its nodes are gone. */
+/** A relay has disconnected, so all its nodes are unknown. */
 void relayed_gone(struct store *store, uint64_t relay);
 
 #endif

@@ -49,7 +49,7 @@ static void send_dtor(dmm_node_p node)
     free(state);
 }
 
-/* The connection has come or gone. A repeated failure to connect is not logged. */
+/* The client has connected or disconnected. A repeated failure to connect is not logged. */
 static void send_changed(void *arg, enum udmon_client_state now, const char *reason)
 {
     struct send_state *state = arg;

@@ -220,7 +220,7 @@ typedef enum udmon_client_state {
 typedef struct udmon_client_callbacks {
     /** A reply of the server. */
     void (*message)(void *arg, const udmon_message_t *message);
-    /** The connection has come or gone; `reason` is text for a log. */
+    /** The client has connected or disconnected; `reason` is text for a log. */
     void (*state)(void *arg, udmon_client_state_t state, const char *reason);
 } udmon_client_callbacks_t;
 

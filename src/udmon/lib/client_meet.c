@@ -71,7 +71,7 @@ static const struct udmon_endpoint *client_endpoint_of(const struct udmon_client
     return &client->servers[client->way.server].endpoint;
 }
 
-/* To the next way to this server; false when all have been tried. */
+/* Goes to the next scheme and address of this server. False: all were tried. */
 static bool client_next_way(struct udmon_client *client)
 {
     const struct udmon_endpoint *endpoint = client_endpoint_of(client);
@@ -105,7 +105,8 @@ static void client_probe_later(struct udmon_client *client)
     udmon_timer_set(&client->loop, &client->retry, client->settings.values.return_ms / 2);
 }
 
-/* No way leads to this server: to the next one, or wait for the next round. */
+/* No scheme and address of this server works: goes to the next server, or waits for the next
+ * round. */
 static void client_next_server(struct udmon_client *client)
 {
     if (++client->way.server < (client->probing ? client->used.server : client->server_count)) {

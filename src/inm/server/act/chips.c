@@ -153,7 +153,8 @@ void full_scan(struct inmd *d, uint32_t per_chip, struct scan_result *r)
     r->modelled_ns = net_time(d->net) - begin_ns;
     /* Formula 1 of the paper, with its rounded constants: 7.40 us a request and 0.88 us a hop. */
     r->formula_seconds = per_chip * ((double)chips * 7.40e-6 + (double)(hops + chips) * 0.88e-6);
-    /* A request and its response: 8 flits of 198 bits. A link carries 224 Gb/s, both ways. */
+    /* A request and its response: 8 flits of 198 bits. A link carries 224 Gb/s in each
+     * direction. */
     r->bits = r->requests * 2 * 4 * 198;
     /* The paper counts in units of 2^30 bits: 1.0367 of them in a scan of TH-2. */
     r->link_share =

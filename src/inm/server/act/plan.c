@@ -343,7 +343,7 @@ static bool switch_port(struct inmd *d, uint32_t port, bool on)
                       on ? PORT_ENABLE : 0) == NET_OK;
 }
 
-/* A link is switched off at the end that is nearer to the server: the way there does not lead over
+/* A link is switched off at the end nearer to the server, because the path to this end does not use
  * the link. It is switched on at both ends. */
 static bool switch_link(struct inmd *d, const char *name, bool on)
 {

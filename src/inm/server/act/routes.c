@@ -21,7 +21,7 @@ enum route_kind route_kind_parse(const char *name)
     return (enum route_kind)i;
 }
 
-/* Of a set of ports those that a kind of table uses towards a destination. */
+/* Returns the ports of a set that a kind of table uses towards a destination. */
 static uint32_t choose(enum route_kind kind, uint32_t ports, uint32_t spread)
 {
     uint32_t n;

@@ -211,7 +211,7 @@ bool tables_change(struct inmd *d, const struct inm_table *to, struct route_resu
 
 /* ---- reading back ---------------------------------------------------------------------------- */
 
-/* A chip's table is read at the first and the last entry of every run, and its runs are counted. */
+/* Compares the number of runs in a chip's table, and the last entry of each run. */
 static void verify_chip(struct inmd *d, uint32_t chip, const struct inm_table *table,
                         struct route_result *r)
 {

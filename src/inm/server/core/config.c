@@ -248,7 +248,7 @@ static char *count_line(char *text, int size, void *arg)
     return line;
 }
 
-/* What one line alone cannot tell. */
+/* Checks that need more than one line. */
 static bool check(struct reader *r)
 {
     const struct inm_config *c = r->config;

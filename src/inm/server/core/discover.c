@@ -79,7 +79,7 @@ static bool prepend_hop(const struct glex_mgmt_route *route, uint8_t port,
     return true;
 }
 
-/* A neighbour that is seen for the first time: the way to it, and its place in the queue. */
+/* Enters a neighbour that was not seen before: its route, and its place in the queue. */
 static void reach(struct search *s, uint32_t from, uint32_t from_port, uint32_t chip,
                   uint32_t chip_port)
 {
@@ -90,7 +90,7 @@ static void reach(struct search *s, uint32_t from, uint32_t from_port, uint32_t 
     if (f->seen[chip] || !append_hop(&way->forward, (uint8_t)from_port, &f->route[chip].forward)) {
         return;
     }
-    /* A NIC has one way out; its route back begins with the port of its NRC. */
+    /* A NIC has one port, so its route back begins with the port of its NRC. */
     if (nrc) {
         if (!prepend_hop(&way->backward, (uint8_t)chip_port, &f->route[chip].backward)) {
             return;

@@ -1,4 +1,4 @@
-/* Calls that only look. */
+/* Calls that change nothing. */
 #include "handlers.h"
 #include "inm/server/act/access.h"
 #include "inm/server/act/chips.h"

@@ -106,7 +106,7 @@ static bool name_ok(const char *name)
     return i > 0 && i < 32;
 }
 
-/* Sessions of a user whose password or role changed, or who is gone, end. */
+/* Ends all sessions of a user who was deleted, or whose password or role has changed. */
 static void end_sessions(struct auth *auth, const char *name)
 {
     int i;

@@ -26,7 +26,7 @@ struct connection {
 struct connections {
     pthread_mutex_t lock;
     struct connection head; /* of a ring; the oldest comes next */
-    uint32_t num, max;      /* num: without those that are closed */
+    uint32_t num, max;      /* num: open connections */
 };
 
 struct connections *connections_new(uint32_t max)

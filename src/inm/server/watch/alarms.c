@@ -172,7 +172,7 @@ static void wiring_alarm(const struct inmd *d, struct list *l, uint32_t port)
     if (found == INM_NONE || found == should) {
         return;
     }
-    second = d->topo->peer[found]; /* who should be where we are */
+    second = d->topo->peer[found]; /* the port that should have our place */
     if (should != INM_NONE && second != INM_NONE && d->found.peer[second] == should) {
         first = port;
         first = second < first ? second : first;

@@ -44,7 +44,7 @@ static bool healthy(const struct inm_config *config, const struct inm_peer_confi
     return ret == CURLE_OK && status == 200;
 }
 
-/* Whether we are the one who takes over: nobody of a lower rank lives. */
+/* Returns whether this server takes over: no living server has a lower rank. */
 static bool our_turn(const struct inmd *d, uint32_t dead)
 {
     uint32_t i;

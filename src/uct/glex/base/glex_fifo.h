@@ -61,7 +61,7 @@ static inline uint16_t uct_glex_fifo_to_end(uint16_t count, uint16_t units)
 /* How a FIFO is divided: the same at both ends */
 typedef struct uct_glex_fifo_layout {
     uint8_t unit_shift;    /* log2 of the bytes of a unit */
-    uint8_t spacing_shift; /* log2 of the spacing in bytes: a unit at least */
+    uint8_t spacing_shift; /* log2 of the spacing in bytes, at least unit_shift */
 } uct_glex_fifo_layout_t;
 
 /* Units that a message takes: one at least */

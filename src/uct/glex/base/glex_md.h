@@ -122,10 +122,11 @@ ucs_status_t uct_glex_md_ep_get(uct_glex_md_t *md, uint32_t uuid, glex_ep_handle
 /** Return the endpoint to the domain. The endpoint stays open, without a receiver. */
 void uct_glex_md_ep_put(uct_glex_md_t *md, unsigned index);
 
-/** Keep an object for an endpoint until the domain closes */
+/** Store an object that the next interface of the same endpoint finds again. The domain destroys
+ * the object when it closes. */
 void uct_glex_md_keep(uct_glex_md_t *md, uct_glex_md_kept_t *kept);
 
-/** The object that is kept for an endpoint, or NULL */
+/** Returns the object that uct_glex_md_keep() stored for an endpoint, or NULL */
 uct_glex_md_kept_t *uct_glex_md_find_kept(uct_glex_md_t *md, unsigned ep_index);
 
 /** Whether peers' private memory can be reached by RDMA */

@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-/* Number of shared kinds of elements. enum uct_glex_op_type begins with these kinds. */
+/* Number of pools that VCs share: one for each of the first kinds of enum uct_glex_op_type. */
 #define UCT_GLEX_SHARES 3
 
 typedef struct uct_glex_share {

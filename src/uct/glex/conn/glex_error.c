@@ -210,7 +210,8 @@ static void uct_glex_error_handle(uct_glex_iface_t *iface, const struct glex_err
               err->rmt_ep_num, err->rmt_nic_id, glex_error_req_status_str(err->status));
     glex_compose_ep_addr(err->rmt_nic_id, err->rmt_ep_num, GLEX_EP_TYPE_FAST, &addr);
     if (is_mp && (mp_type == UCT_GLEX_MP_END)) {
-        /* A dead peer accesses no memory. The lease sends a lost END again. */
+        /* If the peer is dead, its lease is over: a dead peer accesses no memory. Otherwise the
+         * lease repeats the lost END. */
         if (uct_glex_error_is_dead(err)) {
             uct_glex_lease_peer_gone(iface, addr.v, uct_glex_hdr_vc_id(err->data0));
         }

@@ -17,8 +17,8 @@ ucs_status_t uct_glex_table_add(uct_glex_vc_t *vc);
 /** The newest VC of the interface `uuid` at a peer's address, or NULL */
 uct_glex_vc_t *uct_glex_vc_find(uct_glex_iface_t *iface, uint64_t peer, uint32_t uuid);
 
-/** Free the VCs whose places have new VCs. The caller must not be inside a function that uses such
- *  a VC. */
+/** Free the VCs that other VCs have replaced in the table. No caller up the stack may use such a
+ *  VC. */
 void uct_glex_vc_free_unused(uct_glex_iface_t *iface);
 
 /** Whether the VC is the newest VC of its peer's address */

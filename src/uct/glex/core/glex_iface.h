@@ -91,7 +91,7 @@ typedef struct uct_glex_iface {
     uint16_t poll_hand;    /* index of the FIFO that was polled last */
     uint8_t poll_window;   /* messages to take before progress returns, at most; 1: the
                             * queues were empty */
-    unsigned until_errors; /* progress calls until the next look at errors */
+    unsigned until_errors; /* progress calls until the next check for errors */
     struct glex_ext_arrival arrival;
     unsigned done;                    /* requests posted and ended by progress, in all */
     ucs_queue_head_t active;          /* VCs that have control messages to send */
@@ -141,7 +141,7 @@ typedef struct uct_glex_iface {
         unsigned lent;
         unsigned large_left;       /* large FIFOs that may still be lent */
         uint16_t msgs_max;         /* most events in flight for one FIFO that is not mapped */
-        ucs_time_t idle_next;      /* when to look for an idle FIFO again */
+        ucs_time_t idle_next;      /* when the next search for an idle FIFO is due */
         unsigned idle_hand;        /* index of the FIFO that is checked next for idleness */
         uint16_t free;             /* index of a FIFO that is not lent, if lent < max */
         ucs_time_t sweep_next;     /* when to stop polling FIFOs that are silent */
@@ -160,8 +160,8 @@ typedef struct uct_glex_iface {
         uct_glex_buf_pool_t zc_rx;  /* buffers for am_zcopy payload */
         ucs_list_link_t rx_wait;    /* VCs whose next message waits for a buffer */
         unsigned retry_left;        /* most VCs of rx_wait that the current round tries again */
-        ucs_list_link_t unreleased; /* messages that were read in place, and whose sender's queue
-                                     * was full */
+        ucs_list_link_t unreleased; /* messages that were read in place, and whose release waits for
+                                     * room in the sender's queue */
     } sr;
 
     struct {
@@ -190,10 +190,10 @@ typedef struct uct_glex_iface {
     int fence;              /* the next RMA request gets the flag FENCE */
     int event_fd;           /* -1: none */
     unsigned errors_calls;  /* initial value of until_errors */
-    ucs_time_t errors_next; /* when to look for errors again */
+    ucs_time_t errors_next; /* when the next check for errors is due */
     ucs_time_t watched;     /* time of the last check for dead peers */
-    unsigned watch_hand;    /* index of the VC that was looked at last */
-    uct_glex_snap_t watch;  /* the arrivals when the VCs were last looked at */
+    unsigned watch_hand;    /* index of the VC that was checked last */
+    uct_glex_snap_t watch;  /* the arrivals at the last check of the VCs */
     uct_glex_refusal_t refusals[UCT_GLEX_MAX_REFUSALS]; /* to be sent */
     unsigned num_refusals;
     unsigned num_dying;        /* VCs that progress is about to fail */

@@ -193,7 +193,8 @@ static void uct_glex_lease_get_word(uct_glex_iface_t *iface, uct_glex_lease_t *l
     }
 }
 
-/* Whether the peer has claimed. acquire: all other stores of the peer come before the claim. */
+/* Returns whether the peer has written its claim: the peer accesses nothing of the lease any more.
+ * acquire: all other stores of the peer come before the claim. */
 static int uct_glex_lease_is_claimed(const uct_glex_lease_t *lease)
 {
     return (lease->word != NULL) &&

@@ -42,12 +42,12 @@ enum { UDMON_HELLO = 1, UDMON_CHALLENGE, UDMON_AUTH, UDMON_WELCOME };
 
 enum {
     UDMON_OK = 0,
-    UDMON_REFUSED,       /* the secret is another */
-    UDMON_FULL,          /* no more clients */
-    UDMON_NO_TRANSPORT,  /* the server does not have it */
+    UDMON_REFUSED,       /* the client proved another secret */
+    UDMON_FULL,          /* the server has its maximum of clients */
+    UDMON_NO_TRANSPORT,  /* the server does not offer this network */
     UDMON_BAD_REQUEST,   /* malformed, or of another version */
-    UDMON_EXPIRED,       /* the nonce is too old, or was used before: begin again */
-    UDMON_NO_RELAY,      /* a relay itself, which takes no other's records */
+    UDMON_EXPIRED,       /* the nonce is too old or was used before: the client begins again */
+    UDMON_NO_RELAY,      /* the server is a relay itself, and refuses the records of other relays */
     UDMON_UNKNOWN_RELAY, /* the server does not list the relay, or the certificate names another */
     UDMON_WRONG_NAME     /* neither certificate nor secret prove the client's name */
 };

@@ -113,7 +113,8 @@ static void served_received(void *arg, const void *data, size_t length)
 static const struct udmon_link_ops served_ops = {.received = served_received,
                                                  .failed = served_failed};
 
-/* Whether the client has gone while it waited in the backlog; then a handshake would be useless. */
+/* Returns whether the client closed while it waited in the backlog. A handshake would then be
+ * useless. */
 static bool socket_is_left(int fd)
 {
     struct pollfd wait = {.fd = fd, .events = POLLRDHUP};
