@@ -314,8 +314,7 @@ static bool is_stdout(const char *file)
     return file != NULL && strcmp(file, "-") == 0;
 }
 
-/* Ends the program if options contradict each other, and sets the defaults that depend on other
- * options. */
+/* Ends the program if options contradict each other. Sets defaults that depend on other options. */
 static void check(struct cm_options *options)
 {
     int on_stdout = options->json + options->csv + options->explain + is_stdout(options->svg) +

@@ -146,8 +146,8 @@ static void search(void)
     next.free = (void (*)(void *))dlsym(RTLD_NEXT, "free");
     next.memalign = (void *(*)(size_t, size_t))dlsym(RTLD_NEXT, "memalign");
     next.usable = (size_t (*)(void *))dlsym(RTLD_NEXT, "malloc_usable_size");
-    /* release: a thread that reads this pointer reads all of them. Before, other threads search as
-     * well. */
+    /* release: a thread that reads this pointer also reads the pointers above. Before, other
+     * threads search as well. */
     __atomic_store_n(&next.malloc, (void *(*)(size_t))dlsym(RTLD_NEXT, "malloc"), __ATOMIC_RELEASE);
     is_searching = false;
     heap_refused = why_refused();

@@ -46,12 +46,13 @@ struct glex_inspect_ring {
 
 struct glex_inspect_ep {
     glex_ep_addr_t addr;
-    char name[24]; /* of its file */
+    char name[24]; /* name of the file of the segment */
     enum glex_inspect_state state;
     bool owned;          /* a process holds its lock */
-    const char *problem; /* of a damaged one; then nothing below `bytes` holds */
+    const char *problem; /* why the endpoint is damaged, or NULL; then the fields after `bytes` are
+                          * not valid */
     uint64_t file_bytes; /* its address space */
-    uint64_t bytes;      /* of shared memory that it really takes */
+    uint64_t bytes;      /* allocated bytes of shared memory */
     enum glex_ep_type type;
     uint32_t pid;        /* in the owner's pid namespace */
     char command[17];    /* of the owner; may hold any bytes */
@@ -67,10 +68,12 @@ struct glex_inspect_ep {
 struct glex_inspect_peer {
     glex_ep_addr_t addr;
     uint32_t ip;      /* of its host, in host byte order */
-    const char *to;   /* state of the connection that requests go by, for people; NULL: none */
-    const char *from; /* of the one that its requests come by */
+    const char *to;   /* state of the connection that carries requests to the peer; NULL: no
+                       * connection */
+    const char *from; /* state of the connection that carries requests of the peer; NULL: no
+                       * connection */
     uint64_t sent;    /* requests */
-    uint64_t open;    /* of them, that have not ended */
+    uint64_t open;    /* sent requests that have not ended */
     uint64_t failed;
     uint64_t received; /* its executed or refused requests */
 };

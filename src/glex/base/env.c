@@ -286,9 +286,10 @@ static void env_read(void)
     env.num_nics = 1;
     env.net_port = GLEX_NET_DEFAULT_PORT;
     env.net_timeout = GLEX_NET_DEFAULT_TIMEOUT;
-    env.stats = secure_getenv("GLEX_STATS"); /* a file to write to: not for others' privileges */
+    env.stats = secure_getenv("GLEX_STATS"); /* names a file to write, so a setuid program ignores
+                                              * it */
     env.single_threaded = env_single_threaded();
-    env.capture = secure_getenv("GLEX_CAPTURE"); /* the same */
+    env.capture = secure_getenv("GLEX_CAPTURE"); /* like GLEX_STATS */
 
     env.rank = env_rank();
 

@@ -132,7 +132,7 @@ struct glex_mapping *glex_alias_new(uint32_t pid, uint64_t known_addr, uint64_t 
     char path[32], *own, *alias;
 
     if (len > UINT64_MAX - glex_page_size() || addr > UINT64_MAX - glex_page_size() - len) {
-        return NULL; /* the peer wrote the numbers, and the end of the last page would overflow */
+        return NULL; /* a wrong range of the peer: the end of its last page is above UINT64_MAX */
     }
     len = glex_round_up(addr + len, glex_page_size()) - start;
     snprintf(path, sizeof(path), "/proc/%" PRIu32 "/maps", pid);

@@ -35,7 +35,7 @@ struct glex_threads {
 struct glex_poll {
     uint32_t held;       /* entries taken and not given back */
     uint32_t polls_left; /* empty polls before the next check whether a peer asks for help */
-    uint32_t polls_rest; /* and after that, before the next check for a stall */
+    uint32_t polls_rest; /* then, empty polls before the next check for a stall */
     uint32_t looks;      /* empty polls that all check whether a peer asks for help */
     bool mp_last;        /* the last arrival was an MP */
 };
@@ -49,7 +49,8 @@ struct glex_endpoint_coll {
     bool unfinished;             /* `rest` has left entries in queues, and is not done */
     struct glex_coll_rest *rest; /* the last request that belongs to no sequence: coll.c */
     bool open;                   /* the last sequence's TAIL was not posted yet */
-    uint64_t agent, agent_ns;    /* seen last, and when its liveness is looked up */
+    uint64_t agent, agent_ns;    /* the agent at the last check; when to check again whether it
+                                  * lives */
 };
 
 /* The fields of the hot paths come first, in the order of their use. */
@@ -66,21 +67,22 @@ struct glex_endpoint {
     struct glex_segment segment;
     struct glex_ep_attr attr;
     struct glex_error_queue errors;
-    struct glex_fault *fault;           /* NULL: none asked for */
-    struct glex_capture *capture;       /* the same */
+    struct glex_fault *fault;           /* NULL: GLEX_FAULT is not set */
+    struct glex_capture *capture;       /* NULL: GLEX_CAPTURE is not set */
     struct glex_net *net;               /* NULL: no network */
     const struct glex_endpoint *domain; /* glex_ext_set_domain(), or NULL */
-    struct glex_mgmt *mgmt;             /* NULL: not of type MANAGEMENT */
+    struct glex_mgmt *mgmt;             /* NULL: the type is not MANAGEMENT */
     int wait_fd;                        /* our socket, or -1 */
     int event_fd;                       /* for programs: wait_fd or timer_fd; or -1 */
     int timer_fd;                       /* bounds a program's sleep; or -1 */
     int wake_fd;                        /* to wake peers with, or -1 */
     uint64_t wake_incarnation;          /* the peer that wake_fd is connected to; 0:
                                          * none */
-    bool forked;                        /* inherited: belongs to the parent */
-    bool carries_others;                /* progresses other endpoints of the process: sleeps
-                                         * are short */
-    uint64_t pid_space;                 /* that our pid belongs to */
+    bool forked;                        /* in a child of fork(): the endpoint belongs to the
+                                         * parent */
+    bool carries_others;                /* the endpoint progresses other endpoints of the process,
+                                         * and sleeps are short */
+    uint64_t pid_space;                 /* the pid namespace of this process */
     struct glex_endpoint_coll coll;
     struct glex_threads threads;
     struct glex_endpoint *next, **prev_next; /* of this process */

@@ -340,7 +340,8 @@ static int help_copy_both(struct help_copy *copy, const glex_rdma_req_t *req)
     uint64_t *asker = &copy->peer->base->asker, none = 0, me = copy->ep->addr | GLEX_ASKER;
     int status;
 
-    glex_caps_allow_private(); /* this process may have registered no memory yet */
+    glex_caps_allow_private(); /* lets the helper access this process, which may have registered no
+                                * memory yet */
     help_open(copy, req);
     /* release: the owner that reads the asker's address sees the open copy */
     copy->asked =
@@ -381,7 +382,7 @@ static struct glex_lock help_lock = GLEX_LOCK_INITIAL;
 
 /* A piece of another endpoint's copy, in the order of the fields of the job. */
 struct help_part {
-    uint64_t claim, report; /* as they were seen */
+    uint64_t claim, report; /* values at the claim */
     uint32_t num;           /* granules */
     char *own;              /* memory of this process */
     uint64_t addr;          /* the asker's memory */
@@ -504,7 +505,7 @@ void GLEX_NOINLINE glex_help_poll(struct glex_endpoint *ep)
         (void)__atomic_compare_exchange_n(word, &asker, 0, false, __ATOMIC_RELAXED,
                                           __ATOMIC_RELAXED);
     }
-    if (!ep->forked) { /* else the lock is new, and nobody has it */
+    if (!ep->forked) { /* in a child of fork() the lock is new, and no thread holds it */
         glex_lock_give(&help_lock);
     }
 }

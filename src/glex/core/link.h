@@ -43,8 +43,8 @@ struct glex_link {
     int (*rdma)(struct glex_endpoint *ep, struct glex_peer *peer, const glex_rdma_req_t *req,
                 char *local);
 
-    /** A collective request, only of links to other hosts: the target's part of it. Data of
-     * COLL_CP_DATA and similar flags is in `desc`. NULL elsewhere. */
+    /** Sends a collective request, for the target to carry out. `desc` has the data of COLL_CP_DATA
+     * and similar flags. Links within a host have NULL here. */
     int (*coll)(struct glex_endpoint *ep, struct glex_peer *peer,
                 const struct glex_coll_desc *desc);
 };

@@ -13,7 +13,7 @@ struct glex_nicmem;
 
 /* The owner's private copy of a table entry. Only the copy decides the owner's actions. */
 struct glex_mem_entry {
-    uint64_t state; /* as in the table */
+    uint64_t state; /* state word of the table entry */
     char *addr;
     uint64_t len;
     uint32_t next_free;
@@ -22,14 +22,15 @@ struct glex_mem_entry {
 struct glex_mem {
     struct glex_mem_entry *table;   /* GLEX_MMT_CAPACITY; pages come as they are used */
     struct glex_mmt_entry *mmt;     /* the shared table */
-    pthread_mutex_t lock;           /* registering and allocating, from any thread */
-    uint32_t first_free, last_free; /* a list: freed last, used again last */
+    pthread_mutex_t lock;           /* held while any thread registers or allocates */
+    uint32_t first_free, last_free; /* list of free entries: the entry freed last is used again
+                                     * last */
     uint32_t num_free;
     uint32_t first_gen;          /* generation of entries that were never used */
     uint32_t used;               /* entries ever used */
-    struct glex_nicmem *regions; /* of NIC memory */
-    struct glex_nicmem *places;  /* in the file, that freed regions have left */
-    uint64_t file_end;           /* of the segment's file */
+    struct glex_nicmem *regions; /* allocated regions of NIC memory */
+    struct glex_nicmem *places;  /* free ranges of the file, which freed regions have left */
+    uint64_t file_end;           /* length of the segment's file */
 };
 
 glex_ret_t glex_mem_init(struct glex_endpoint *ep);

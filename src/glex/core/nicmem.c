@@ -13,10 +13,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* A region, or a place in the file that a region has left. */
+/* A region of NIC memory, or a place: a free range of the file that a region has left. */
 struct glex_nicmem {
     struct glex_nicmem *next;
-    char *addr; /* not of a place */
+    char *addr; /* regions only; a place has no address */
     uint64_t size;
     uint64_t file_off;
 };

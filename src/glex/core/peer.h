@@ -16,13 +16,13 @@
 /* A peer's registration as it was last read; valid while the table's state word is the same. */
 struct glex_rmem {
     uint64_t mh;          /* its handle, as a number */
-    uint64_t state;       /* without VALID: nothing is known */
+    uint64_t state;       /* state word at the last read; without VALID: never read */
     const uint64_t *word; /* the table's state word */
     uint64_t len;
-    char *ptr;         /* here, or NULL: not mapped here */
-    uint64_t addr;     /* there */
+    char *ptr;         /* address in this process, or NULL: not mapped */
+    uint64_t addr;     /* address in the owner */
     uint64_t file_off; /* as in the peer's table; 0: private memory */
-    uint32_t copies;   /* that the kernel has made */
+    uint32_t copies;   /* copies that the kernel has made */
     bool is_alias;     /* `map` is an alias: core/alias.h */
     struct glex_mapping *map;
     LIST_ENTRY(glex_rmem) alias; /* in the peer's list, if `is_alias` */
@@ -33,7 +33,8 @@ struct glex_peer_coll {
     struct glex_coll *area; /* NULL: no storage was asked for yet */
     struct glex_ring_tx cpq;
     STAILQ_ENTRY(glex_peer) entry; /* in a call's list of work */
-    bool busy;                     /* in that list, or being carried: not to be dropped */
+    bool busy;                     /* in the list of work, or a call carries its requests: the peer
+                                    * must not be dropped */
 };
 
 struct glex_peer {
@@ -44,8 +45,8 @@ struct glex_peer {
     uint32_t key;
     uint16_t hint; /* its place in the table's `hinted`, or 0 */
     bool is_self;
-    bool private_failed; /* that was logged */
-    bool storage_failed; /* likewise */
+    bool private_failed; /* a failure of private RDMA was logged */
+    bool storage_failed; /* a failure to reserve storage was logged */
 
     struct glex_ring_tx mpq;
     uint64_t addr;

@@ -685,7 +685,7 @@ int glex_shm_imm_put(struct glex_endpoint *ep, struct glex_peer *peer,
     int status;
 
     if (glex_unlikely(req->flag & GLEX_EXT_FLAG_DOMAIN)) {
-        return GLEX_ERR_STATUS_MMT; /* not of this peer's */
+        return GLEX_ERR_STATUS_MMT; /* a request within a host cannot name a domain */
     }
     status = glex_shm_rmem(ep, peer, req->rmt_mh.v, req->rmt_key, req->rmt_offset, req->len,
                            GLEX_MEM_WRITE, &rmem);
@@ -751,7 +751,7 @@ int glex_shm_rdma(struct glex_endpoint *ep, struct glex_peer *peer, const glex_r
         return glex_ring_is_closed(&peer->eq) ? GLEX_REQ_PEER_GONE : GLEX_ERR_STATUS_DEST_VP_STOP;
     }
     if (req->flag & GLEX_EXT_FLAG_DOMAIN) {
-        return GLEX_ERR_STATUS_MMT; /* not of this peer's */
+        return GLEX_ERR_STATUS_MMT; /* a request within a host cannot name a domain */
     }
     status = glex_shm_rmem(ep, peer, req->rmt_mh.v, req->rmt_key, req->rmt_offset, req->len, need,
                            &rmem);

@@ -471,7 +471,7 @@ static int net_post(struct glex_endpoint *ep, struct glex_peer *base,
     }
     net_peer_go_on(&peer->side);
     if (peer->wire == peer->tail - 1 && local == NULL) {
-        glex_net_progress(ep); /* all frames are with libfabric: progress completes some of them */
+        glex_net_progress(ep); /* libfabric has all frames, and progress completes some of them */
     }
     if (peer->side.frame != NULL) {
         net_flusher_wake(ep->net);

@@ -63,8 +63,8 @@ struct net_side {
     struct glex_net_conn *conn;    /* NULL: it has ended */
     struct glex_net_entry *entry;  /* what glex_info shows */
     struct glex_net_buffer *frame; /* being filled, or NULL */
-    TAILQ_ENTRY(net_side) work;    /* in the list of this name, if `listed` */
-    LIST_ENTRY(net_side) open;     /* likewise, if `opened` */
+    TAILQ_ENTRY(net_side) work;    /* in the list `work`, if `listed` */
+    LIST_ENTRY(net_side) open;     /* in the list `open`, if `opened` */
     bool listed, opened;
     bool was_up; /* of a peer: it is counted in net_peers */
     bool ask;    /* the next frame asks for an acknowledgement */
@@ -81,8 +81,9 @@ struct net_local {
 
 /* A request that has not ended. */
 struct net_request {
-    struct net_record record; /* as it travels; of a put: what its pieces have in common. A
-                                 collective one becomes NET_OP_COLL once they are on the wire. */
+    struct net_record record; /* the record as sent. A put sends many records, one for each piece,
+                               * with these common fields. If the put is collective, `op` is
+                               * NET_OP_COLL after the last piece. */
     struct net_local local;
     uint32_t pos;   /* bytes of a put on the wire, of a get that came */
     int16_t status; /* GLEX_REQ_DONE, or an enum glex_err_req_status */
@@ -99,7 +100,7 @@ struct net_epoch {
     uint64_t own, peer;      /* number of the epoch here (0: none); at the peer (0: not known) */
     uint64_t asked;          /* number that glex_net_epoch() returned last; 0: none */
     struct net_peer *to;     /* the peer, while its connection lasts; or NULL */
-    struct net_source *from; /* likewise */
+    struct net_source *from; /* the source, while its connection lasts; or NULL */
 };
 
 LIST_HEAD(net_epochs, net_epoch);
@@ -113,7 +114,7 @@ struct net_peer {
     uint32_t head, wire, tail;    /* oldest; next to go on the wire; next to post */
     uint32_t acked;               /* requests before it were carried out, or refused */
     uint64_t bytes_sent, bytes_acked;
-    uint64_t posted_ns; /* when a request was last to be posted */
+    uint64_t posted_ns; /* time of the last post or refused post */
 };
 
 /* A reply that the source waits for. */
@@ -122,7 +123,7 @@ struct net_reply {
     uint16_t status;       /* of NET_OP_REFUSED */
     uint32_t request;      /* its number */
     uint32_t pos;          /* bytes of a get's data that are in frames */
-    struct net_record get; /* what asked for them */
+    struct net_record get; /* record of the get request */
 };
 
 /* A frame, or the rest of one, that waits for room in one of our queues. */
@@ -141,16 +142,16 @@ struct net_source {
     bool is_left;                /* the epoch is over, and requests of the source still wait */
     uint32_t requests;           /* carried out or refused */
     uint32_t told_requests;
-    uint64_t bytes, told_bytes;   /* of frames that were taken */
-    int put_status;               /* of the put whose pieces are coming */
+    uint64_t bytes, told_bytes;   /* bytes of received frames; bytes that were acknowledged */
+    int put_status;               /* result of the put whose pieces are arriving */
     uint64_t coll_step;           /* progress of the collective request that waits for room */
-    STAILQ_HEAD(, net_held) held; /* in the order of coming */
+    STAILQ_HEAD(, net_held) held; /* in the order of arrival */
     struct net_reply *replies;    /* NET_REPLIES of them */
     uint32_t reply_head, reply_tail;
 };
 
 struct glex_net {
-    pthread_mutex_t lock;       /* of all below, and of sides: see flusher.c. Recursive. */
+    pthread_mutex_t lock;       /* guards the members below, and sides: see flusher.c. Recursive. */
     LIST_ENTRY(glex_net) entry; /* flusher.c */
     bool waits;                 /* frames wait for the flusher */
     bool called;                /* the owner has called since the last turn of the flusher */
@@ -163,11 +164,13 @@ struct glex_net {
     uint64_t num_epochs; /* begun so far */
     uint32_t pending;    /* requests of all peers that have not ended */
     uint32_t misses;     /* turns in a row that brought nothing */
-    bool busy;           /* in progress(): an exit() in a signal handler that
-                          * interrupted it leaves the network alone */
-    bool wants_room;     /* in a queue of the endpoint, at the last turn */
+    bool busy;           /* progress() runs: if an exit() in a signal handler has interrupted it,
+                          * the exit leaves the network alone */
+    bool wants_room;     /* at the last turn, a request waited for room in a queue of the
+                          * endpoint */
     bool paused;
-    bool armed;                          /* by arm(), and not disarmed since */
+    bool armed;                          /* arm() has armed the network, and nothing has disarmed it
+                                          * since */
     bool warned;                         /* logged: a host does not answer */
     bool warned_of_address;              /* logged: a host connects from an unexpected address */
     struct glex_net_entry *entries;      /* in the segment */

@@ -20,7 +20,8 @@ enum net_op {
     NET_OP_GET,
     NET_OP_DATA,    /* reply: a piece of a get's data */
     NET_OP_REFUSED, /* reply: the request failed */
-    NET_OP_COLL     /* a collective request; of an RDMA put: behind its pieces (none has LAST) */
+    NET_OP_COLL     /* a collective request. A collective RDMA put sends it after all pieces of the
+                     * put, and no piece has NET_FLAG_LAST */
 };
 
 enum net_flag {

@@ -20,7 +20,7 @@ bool engine_mac(const struct engine_conn *conn, char purpose, const void *data, 
     memcpy(text + at, conn->nonce_connect, CONTROL_NONCE);
     at += CONTROL_NONCE;
     memcpy(text + at, data, len);
-    /* With GLEX_NET_KEY=none the key is empty, so each process knows it. */
+    /* With GLEX_NET_KEY=none the key is empty. Each process knows an empty key. */
     return HMAC(EVP_sha256(), conn->engine->params.key, (int)conn->engine->params.key_len, text,
                 at + len, mac, NULL) != NULL;
 }

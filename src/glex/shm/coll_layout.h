@@ -46,9 +46,9 @@ struct glex_coll {
 
 /* A slot of the CPQ is a struct glex_mp_slot; these are added to its length. */
 #define GLEX_COLL_CP_LEN   0x0ffu
-#define GLEX_COLL_CP_COUNT 0x100u /* it counts */
-#define GLEX_COLL_CP_DATA  0x200u /* its data is offered to the receiving sequence */
-#define GLEX_COLL_CP_ADDR  0x400u /* likewise, an address as struct glex_coll_addr */
+#define GLEX_COLL_CP_COUNT 0x100u /* the packet counts for a sequence */
+#define GLEX_COLL_CP_DATA  0x200u /* the packet offers its data to the receiving sequence */
+#define GLEX_COLL_CP_ADDR  0x400u /* the packet offers a struct glex_coll_addr to this sequence */
 #define GLEX_COLL_CP_VALID 0x7ffu
 
 /* Made by glex_coll_compose_mp_swap_addr_data(). */
@@ -78,7 +78,7 @@ struct glex_coll_desc {
     uint64_t ctrl __attribute__((aligned(256))); /* stored last: low 32 bits of position + 1 */
     uint64_t dst;
     int32_t flag;
-    uint32_t counter; /* of a sequence's first */
+    uint32_t counter; /* number of packets to wait for, in the first request of a sequence */
     uint32_t kind;
     uint32_t len;
     uint64_t rmt_mh;
@@ -88,8 +88,9 @@ struct glex_coll_desc {
     glex_event_t local_evt;
     uint64_t local_mh;
     uint32_t local_offset;
-    int32_t status;                 /* the agent's, before it moves `next` on: as of a link */
-    uint8_t data[GLEX_MP_DATA_LEN]; /* not of GLEX_COLL_PUT */
+    int32_t status;                 /* result, as of a link; the agent stores it before it advances
+                                     * `next` */
+    uint8_t data[GLEX_MP_DATA_LEN]; /* unused by GLEX_COLL_PUT */
 };
 
 #define GLEX_COLL_CPQ_OFF 4096u

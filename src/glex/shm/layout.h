@@ -96,8 +96,8 @@ static inline uint64_t glex_ring_id(uint64_t incarnation, int which)
  * unpublished claim, so one record in its own segment is enough.
  */
 struct glex_intent {
-    uint64_t ring; /* glex_ring_id() of the ring ... */
-    uint64_t pos;  /* ... and the position in it; GLEX_INTENT_NONE: nothing */
+    uint64_t ring; /* glex_ring_id() of the claimed ring */
+    uint64_t pos;  /* claimed position; GLEX_INTENT_NONE: nothing is claimed */
 };
 
 /* State word of a registration: generation << 32 | flags. */

@@ -200,13 +200,14 @@ bool GLEX_NOINLINE glex_ring_stalled(struct glex_ring_rx *rx, uint64_t pos, int 
     bool intended;
 
     if (rx->stall_pos != pos) {
-        rx->stall_pos = pos; /* it goes on: the producers can keep the tail's line */
+        rx->stall_pos = pos; /* the consumer has advanced, so the tail is not read: its cache line
+                              * stays with the producers */
         rx->stall_check = 0;
         return false;
     }
     tail = __atomic_load_n(&rx->ctl->tail, __ATOMIC_ACQUIRE) & GLEX_TAIL_POS;
     if (tail - pos - 1 > rx->mask) {
-        return false; /* not claimed (or the tail is invalid) */
+        return false; /* no producer has claimed the slot (or the tail is invalid) */
     }
     now = glex_now_ns();
     if (rx->stall_check == 0) {

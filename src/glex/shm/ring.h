@@ -51,7 +51,7 @@ struct glex_ring_rx {
     struct glex_ring_ctl *ctl;
     uint64_t id;          /* glex_ring_id() */
     uint64_t stall_pos;   /* where it was at the last check */
-    uint64_t stall_check; /* when to look its producers up, ns; 0: it is empty */
+    uint64_t stall_check; /* when the next check of the producers is due, ns; 0: none */
 };
 
 struct glex_segment;

@@ -570,7 +570,8 @@ static bool segment_intends_not(int dirfd, uint64_t addr, void *arg)
     }
     state = glex_segment_open(dirfd, addr, &hdr, &fd);
     if (state != GLEX_SEGMENT_LIVING) {
-        return state != GLEX_SEGMENT_UNKNOWN; /* it may, until the contrary is seen */
+        return state != GLEX_SEGMENT_UNKNOWN; /* a process that cannot be checked may still
+                                               * publish */
     }
     close(fd);
     return hdr.intent.ring != asked->intent.ring || hdr.intent.pos != asked->intent.pos;

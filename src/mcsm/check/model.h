@@ -21,8 +21,8 @@ struct check_node {
     int cluster;
     int index;    /* among the switches */
     int hosts;    /* end nodes at a switch */
-    int attached; /* of an end node: its switch; -1 */
-    uint8_t port; /* and the port there */
+    int attached; /* switch of an end node; -1: none */
+    uint8_t port; /* port of this switch */
     uint16_t lid; /* LID of a switch, or the first LID of an end node */
     char desc[65];
 };

@@ -106,7 +106,7 @@ static void dump_node(const struct mcsm_node *node, FILE *out)
     }
 }
 
-/* Runs of LIDs with the same port: "1-18:5". */
+/* Writes runs of LIDs with the same output port: "1-18:5". */
 static void dump_lft_of(const struct mcsm_node *node, FILE *out)
 {
     unsigned from = 1;

@@ -113,7 +113,7 @@ static int width_of(struct json_object *rows, const char *key)
     return widest;
 }
 
-/* An array of objects; the columns are all keys that occur. */
+/* Prints an array of objects as a table. The columns are all keys that occur. */
 static void print_rows(struct json_object *rows)
 {
     const char *columns[32];

@@ -34,23 +34,23 @@ struct mcsm_path {
 struct mcsm_port {
     struct mcsm_node *node;
     struct mcsm_port *peer; /* NULL: nothing, unknown, or beyond the border */
-    uint64_t guid;          /* of a CA port or of port 0 of a switch; else 0 */
-    uint16_t lid;           /* the base LID that it shall have; 0: none */
+    uint64_t guid;          /* port GUID of a CA port or of port 0 of a switch; else 0 */
+    uint16_t lid;           /* the base LID that the port gets; 0: none */
     uint8_t num;
     uint8_t state;
     uint8_t phys;
     bool known; /* PortInfo was read */
     bool border;
     bool drained;         /* no route leads through, by order of the administrator or of health */
-    bool held;            /* the order is of health */
-    bool probed;          /* the node behind was asked for */
-    bool silent;          /* and did not answer */
+    bool held;            /* drained by order of health */
+    bool probed;          /* NodeInfo of the node behind the port was requested */
+    bool silent;          /* the node behind the port did not answer */
     bool failed;          /* a Set was refused, so routes may not use the port */
     uint8_t info[64];     /* PortInfo as read or written last */
-    bool enforce;         /* of a switch port: it filters packets by P_Keys */
+    bool enforce;         /* the switch port filters packets by P_Keys */
     uint16_t *pkeys;      /* its P_Key table, as read or written last; may be NULL */
     unsigned pkey_count;  /* entries, a multiple of 32 */
-    unsigned pkey_blocks; /* of the table that were not read yet */
+    unsigned pkey_blocks; /* blocks of the P_Key table that were not read yet */
 
     /* SL2VL and VLArb tables: whether the port has other tables than the manager wants. `vl_now` is
      * the result of the reading that runs, with `vl_pending` answers to come. */

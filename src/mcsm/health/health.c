@@ -15,11 +15,12 @@ struct mcsm_health {
     struct mcsm_sm *sm;
     struct mcsm_link *links;
     struct mcsm_standbys *standbys;
-    struct mcsm_hold *remembered; /* of a former process or master, until the first sweep */
+    struct mcsm_hold *remembered; /* held links that a former process or master has stored; kept
+                                   * until the first sweep */
     bool attached;
     bool polling;
     unsigned held;                         /* links */
-    uint64_t next_poll, poll, poll_before; /* when */
+    uint64_t next_poll, poll, poll_before; /* times of the next, present and previous poll */
     uint64_t polls;
 };
 

@@ -45,7 +45,7 @@ struct mcsm_link {
     struct mcsm_link_end ends[2];
     bool border;             /* ends[1] is in another cluster and has no counters */
     bool up;                 /* at the last sweep */
-    uint64_t seen;           /* when it was up last */
+    uint64_t seen;           /* time when the link was last up */
     unsigned flaps_by_sweep; /* since the last poll */
     uint64_t errors[MCSM_HEALTH_BUCKETS], flaps[MCSM_HEALTH_BUCKETS];
     uint64_t total_flaps;

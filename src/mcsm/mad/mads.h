@@ -20,7 +20,7 @@ struct mcsm_addr {
     uint32_t qpn;
     uint32_t qkey;
     uint8_t sl;
-    int agent; /* which of our registrations; by management class */
+    int agent; /* management class, which selects our registration at umad */
 };
 
 /* Sends a packet of `length` bytes, at least 256. 0 or -errno. `timeout` is in milliseconds and not

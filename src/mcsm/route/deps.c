@@ -270,7 +270,7 @@ struct notes {
     uint8_t *columns;
     int *target; /* of each LID: its switch, or -1 */
     int lane;
-    int levels; /* that a stamp tells apart */
+    int levels; /* number of levels in `stamp` */
 };
 
 /* Whether packets of the level, which leave their first switch by `out`, belong to the lanes of the

@@ -105,7 +105,7 @@ static inline int mcsm_lane(const struct mcsm_graph *graph, int from, int to)
     return graph->lane ? graph->lane[(size_t)from * graph->count + to] : 0;
 }
 
-/** The virtual lane of a level at a port number of the graph. */
+/** Returns the virtual lane that a level uses at a port number of the graph. */
 static inline int mcsm_vl(const struct mcsm_graph *graph, int link, int level)
 {
     int ring = graph->ring ? graph->ring[link] : 0;

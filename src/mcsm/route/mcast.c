@@ -56,7 +56,7 @@ static void attach(const struct mcsm_graph *graph, struct mcsm_tree *tree, int p
     }
 }
 
-/* Marks the switches whose path along the grid to the root has all links. */
+/* Adds the switches whose path along the grid to the root has all links to the tree. */
 static void grow_grid(const struct mcsm_graph *graph, struct mcsm_tree *tree, bool *in)
 {
     const struct mcsm_grid *grid = graph->grid;

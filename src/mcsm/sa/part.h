@@ -58,14 +58,15 @@ struct mcsm_subscription {
 struct mcsm_sa {
     struct mcsm_sm *sm;
     struct mcsm_mads *reports;
-    struct mcsm_standbys *standbys; /* NULL: the administration is being made, or ends */
+    struct mcsm_standbys *standbys; /* NULL while mcsm_sa_new() and mcsm_sa_free() run: the standbys
+                                     * keep the registrations */
     struct mcsm_group *groups;
     struct mcsm_group **by_mlid; /* the first group of each MLID */
     struct mcsm_service *services;
     struct mcsm_subscription *subscriptions;
     uint64_t next_expiry;
     bool announced;
-    bool inherited; /* from a former master: owners may be gone */
+    bool inherited; /* the registrations come from a former master, so their owners may be gone */
     struct mcsm_sa_counters stats;
 };
 

@@ -208,7 +208,7 @@ static bool find_end(struct mcsm_query *query, int gid_bit, unsigned gid_at, int
 
 /* ---- records ---- */
 
-/* Finds the narrowest link of a path. */
+/* The smallest MTU and the lowest speed of the links of a path. */
 struct way {
     uint8_t mtu;
     unsigned speed; /* Mb/s */
@@ -465,7 +465,7 @@ static void serve(struct mcsm_query *query)
         from = (struct mcsm_path_end){query->client, query->client->lid, query->client->guid};
     }
     if (from.port == NULL && to.port == NULL) {
-        return; /* neither end is in this cluster, so only managers of other clusters know paths */
+        return; /* no end is in this cluster: managers of other clusters answer */
     }
     if (to_given) {
         add_paths(query, &from, &to);

@@ -29,7 +29,8 @@ struct mcsm_sm_events {
     void (*members)(void *arg, uint16_t mlid,
                     void (*leaf)(void *leaf_arg, uint64_t port_guid, bool receives),
                     void *leaf_arg);
-    /* Whether a peer that shall get the cluster has all registrations, drains and holds. */
+    /* Returns whether a peer manager that is to take over the cluster has all registrations, drains
+     * and holds. */
     bool (*ready)(void *arg, uint64_t guid);
     void (*drained)(void *arg, uint64_t guid, uint8_t port, bool on); /* by the administrator */
 };

@@ -175,7 +175,7 @@ static struct mcsm_graph *make_graph(const struct mcsm_sm *sm)
 
 /* ---- lanes and the contract of the borders ---- */
 
-/* The lanes that every link of the cluster has. */
+/* Returns the number of lanes that every link of the cluster has. */
 static int lanes_there(const struct mcsm_sm *sm)
 {
     int least = MCSM_MAX_LANES;

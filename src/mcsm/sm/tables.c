@@ -145,7 +145,7 @@ void mcsm_sm_write_tables(struct mcsm_sm *sm)
         struct mcsm_node *node = sm->next->switches[i];
 
         if (node->sw_info[MCSM_SI_LFT_CAP] == 0 && node->sw_info[1] == 0) {
-            continue; /* it never answered */
+            continue; /* SwitchInfo of this switch is not known */
         }
         if (mcsm_get16(node->sw_info, MCSM_SI_LFT_CAP) <= sm->graph->lid_top) {
             mcsm_error("0x%016lx (%s) has room for %u LIDs, and %u are needed", node->guid,

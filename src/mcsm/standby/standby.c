@@ -21,7 +21,7 @@ enum {
     LAG = 5000 /* milliseconds that SMInfo may be newer than the last record */
 };
 
-/* A record in the queue of a standby. The first record of the queue is on its way. */
+/* A record in the queue of a standby. The first record was sent, and its answer has not come. */
 struct record {
     struct record *prev, *next;
     uint64_t change; /* number of the change, among all changes of the master */
@@ -35,7 +35,7 @@ struct mcsm_standby {
     struct mcsm_addr to;
     struct record *queue;
     bool live;   /* the standby has all registrations, except the records in its queue */
-    bool ending; /* it is freed with the answer to its request in flight */
+    bool ending; /* the answer to the request in flight frees the struct */
 };
 
 /* An answer to a host that waits for the standbys. */
@@ -61,7 +61,7 @@ struct mcsm_standbys {
     unsigned live; /* standbys that have all registrations */
     /* As a standby. */
     uint64_t offered, session, taken; /* challenges of ours, and the last record's number */
-    uint64_t heard;                   /* when the last record came */
+    uint64_t heard;                   /* time of the last received record */
     uint16_t master_lid;
     bool complete; /* all registrations of the master have come */
 };

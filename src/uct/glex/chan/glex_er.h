@@ -274,7 +274,7 @@ static UCS_F_ALWAYS_INLINE void uct_glex_er_consumed(uct_glex_vc_t *vc, uint16_t
 {
     uint16_t units = (vc->tx.credits.word >> 32) + used;
 
-    /* as a whole: see uct_glex_hdr_t */
+    /* stored as one word, see uct_glex_hdr_t */
     vc->tx.credits.word =
         (vc->tx.credits.word & ~(UINT64_C(0xffff) << 32)) | ((uint64_t)units << 32);
     vc->tx.credits.word += UCT_GLEX_CREDITS_ONE_MSG;

@@ -216,7 +216,7 @@ uct_glex_er_rx_t *uct_glex_er_lease_rx(uct_glex_vc_t *vc)
     er_rx->vc = NULL;
     vc->lent = UCT_GLEX_LENT_NONE;
     vc->er_rx_mapped = 0;
-    vc->ctl &= ~UCT_GLEX_CTL_ER_REVOKE; /* the REVOKE would name no FIFO, or the next FIFO */
+    vc->ctl &= ~UCT_GLEX_CTL_ER_REVOKE; /* no REVOKE for a FIFO that is not lent any more */
     return er_rx;
 }
 

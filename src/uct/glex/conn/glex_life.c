@@ -136,7 +136,7 @@ static void uct_glex_vc_teardown(uct_glex_vc_t *vc, uint8_t state, ucs_status_t 
     }
     uct_glex_vc_wait_end(vc);
     if (!uct_glex_vc_is_over(vc)) {
-        vc->rx_started = 0; /* from now on the number of dropped messages */
+        vc->rx_started = 0; /* counts dropped messages from now on */
         ucs_list_add_tail(&vc->iface->vc_table.over, &vc->wait);
     }
     vc->state = state;
@@ -294,10 +294,10 @@ void uct_glex_vc_dead(uct_glex_vc_t *vc)
         return;
     }
     vc->peer_dead = 1;
-    /* Earlier looks may have missed the peer's last messages, so two new looks decide. If the peer
-     * had left before, is_stale stays. */
+    /* Earlier checks may have missed the peer's last messages, so two new checks decide. If the
+     * peer had left before, is_stale stays. */
     vc->is_stale = vc->is_stale && vc->peer_left;
-    --vc->watch_mark; /* so the next look finds a difference, and the comparison begins anew */
+    --vc->watch_mark; /* so the next check finds a difference, and the comparison begins anew */
     ++vc->iface->num_dying;
     /* The NIC has counted all messages of the peer by now */
     uct_glex_snap_take(vc->iface, &vc->iface->watch);

@@ -18,7 +18,7 @@ typedef struct uct_glex_ep {
                            * requests */
     uint8_t is_cancelled; /* flushed with CANCEL, or failed without its VC: sends nothing more */
     uint8_t is_failed;    /* its error handler was called */
-    uint8_t is_refused;   /* to be failed by progress, see uct_glex_ep_refused() */
+    uint8_t is_refused;   /* progress must fail the endpoint, see uct_glex_ep_refused() */
     uint8_t has_put;      /* immediate puts, which have no operation, may be in flight */
     uint8_t needs_peer;   /* the request refused last waits for the peer's credits, or for the
                            * connection */

@@ -194,7 +194,7 @@ typedef struct uct_glex_iface {
     ucs_time_t watched;     /* time of the last check for dead peers */
     unsigned watch_hand;    /* index of the VC that was checked last */
     uct_glex_snap_t watch;  /* the arrivals at the last check of the VCs */
-    uct_glex_refusal_t refusals[UCT_GLEX_MAX_REFUSALS]; /* to be sent */
+    uct_glex_refusal_t refusals[UCT_GLEX_MAX_REFUSALS]; /* refusals to be sent */
     unsigned num_refusals;
     unsigned num_dying;        /* VCs that progress is about to fail */
     unsigned num_waiting;      /* VCs with uct_glex_vc_is_waiting() */

@@ -69,7 +69,8 @@ struct uct_glex_vc {
     ucs_list_link_t rx;      /* messages that cannot be delivered yet, by sequence */
     uct_glex_lease_t *lease; /* VC over: the memory that the peer may still access, or NULL */
     uct_glex_credit_tx_t mp_tx;
-    uct_glex_credit_rx_t mp_rx; /* window 0: no entries of our MPQ are set aside */
+    uct_glex_credit_rx_t mp_rx; /* credits for the peer; window 0: no entries of our MPQ are
+                                 * reserved for the peer */
     uint16_t tx_peak;           /* credits after the last update */
     uint16_t sr_count;          /* messages through SR until a FIFO is requested; 0: at once */
     uint16_t rx_started;        /* messages at the head of `rx` whose data is here or is being
@@ -86,7 +87,7 @@ struct uct_glex_vc {
     uint16_t left_tx_seq;           /* peer_left: tx.seq at that time. The peer delivers no later
                                      * message. */
     uint16_t ctl;                   /* control flags to be sent */
-    uint16_t released_index;        /* name of the FIFO to be sent in ER_RELEASED */
+    uint16_t released_index;        /* index and generation of the FIFO in the next ER_RELEASED */
     uint8_t released_gen;
     int8_t status; /* a ucs_status_t: why the VC is over. Peer left: CONNECTION_RESET if it has not
                     * delivered all our messages. Else UCS_OK. */

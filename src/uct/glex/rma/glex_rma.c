@@ -443,7 +443,7 @@ ucs_status_t uct_glex_ep_get_short(uct_ep_h tl_ep, void *buffer, unsigned length
                      ucs_derived_of(tl_ep->iface, uct_glex_iface_t)->config.max_rma_short,
                      "get_short");
     status = uct_glex_rma_vc(ep, &vc);
-    if ((status == UCS_OK) && (length > 0)) { /* else the key need not be valid */
+    if ((status == UCS_OK) && (length > 0)) { /* without data, the key need not be valid */
         status = uct_glex_rma_check(ep, rkey, remote_addr, length);
         if (status == UCS_OK) {
             status =
@@ -467,13 +467,13 @@ static ssize_t uct_glex_rma_put_packed(uct_glex_ep_t *ep, uct_pack_callback_t pa
         return status;
     }
     length = pack_cb(op->buf->ptr, arg);
-    if (length > 0) { /* else the key need not be valid */
+    if (length > 0) { /* without data, the key need not be valid */
         status = uct_glex_rma_check(ep, rkey, remote_addr, length);
     }
     if ((status == UCS_OK) && (length > 0)) {
         status = uct_glex_rma_post_bounce(op, GLEX_RDMA_TYPE_PUT, length, remote_addr, rkey);
     } else {
-        uct_glex_op_cancel(op); /* not begun */
+        uct_glex_op_cancel(op); /* the operation was not posted */
     }
     return (status == UCS_OK) ? (ssize_t)length : (ssize_t)status;
 }
@@ -491,7 +491,7 @@ static ssize_t uct_glex_rma_put_packed_now(uct_glex_ep_t *ep, uct_pack_callback_
         return status;
     }
     length = pack_cb(buf->ptr, arg);
-    if (length > 0) { /* else the key need not be valid */
+    if (length > 0) { /* without data, the key need not be valid */
         status = uct_glex_rma_check(ep, rkey, remote_addr, length);
     }
     if ((status == UCS_OK) && (length > 0)) {

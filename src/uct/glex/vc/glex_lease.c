@@ -25,7 +25,8 @@ struct uct_glex_lease {
     uct_glex_end_msg_t msg;
     uct_glex_buf_t *word;   /* the claim word, NULL: no memory yet */
     uct_glex_er_rx_t *fifo; /* NULL: none, or the interface is closed */
-    ucs_time_t next;        /* when END is due; 0: the peer does not know the end */
+    ucs_time_t next;        /* when the next END is due; 0: at once, because the peer has sent a
+                             * message and does not know the end */
     uct_glex_snap_t snap;   /* is_over: the arrivals at that time */
     uint8_t is_over;        /* claimed, or the peer is gone */
     unsigned num_regions;
@@ -224,9 +225,9 @@ static int uct_glex_lease_is_gone(uct_glex_iface_t *iface, const uct_glex_lease_
     return uct_glex_iface_is_gone(iface, lease->peer, lease->msg.end.uuid, lease->epoch);
 }
 
-/* Whether a lease that is over owes no END. A message after the claim belongs to another VC of the
- * peer than the VC that claimed, and this other VC must learn the end, too (test/model/conn.pml).
- * The END has no claim word, because the next lease may use the word. */
+/* Returns whether a lease that is over owes no END. A message after the claim belongs to another VC
+ * of the peer than the VC that claimed, and this other VC must learn the end, too
+ * (test/model/conn.pml). The END has no claim word, because the next lease may use the word. */
 static int uct_glex_lease_has_told(uct_glex_iface_t *iface, uct_glex_lease_t *lease)
 {
     if ((lease->next != 0) || uct_glex_lease_is_gone(iface, lease)) {
