@@ -235,6 +235,46 @@ def node(page, server):
     check("any other series can be shown", page.until("'node_load1' in charts"))
 
 
+# The text of the file that a button saves
+SAVED = """(async () => { const make = URL.createObjectURL; let saved;
+    URL.createObjectURL = blob => { saved = blob; return make(blob); };
+    $(arguments[0]).click(); URL.createObjectURL = make; return await saved.text(); })()"""
+
+
+def job(page, server):
+    """A job; what the page says of one that nobody knows; charts as a table, one time in all charts."""
+    page.driver.get(f"http://{server.address}/?job#node=cn1&span=7200&job=4711")
+    check("a job: user and partition", page.until("$('job-title').textContent") == "job 4711 of ann in gpu")
+    check("a job: its processors", page.until("$('job-summary').textContent").startswith("1 node, 7.0 processors busy of 10"))
+    check("a job: its nodes", page.js("$('job-nodes').rows[0].cells[0].textContent") == "cn1")
+    check("a job: charts", page.until("'Job: busy of a node' in charts && 'Job: memory of a node' in charts"))
+    page.shot("job")
+    page.charts_drawn()
+    saved = page.js(SAVED, "job-csv").split("\n")
+    check("a job as CSV", saved[0].startswith("time,Job: busy of a node: greatest,") and
+          len(saved) > 100 and saved[5].split(",")[1].startswith("7"))
+    saved = page.js(SAVED, "csv").split("\n")
+    out = saved[0].split(",").index('"Network') if '"Network' in saved[0].split(",") else -1
+    check("the charts of a node as CSV", out > 0 and '"Network, out below 0: transmit eth0"' in saved[0] and
+          saved[1][:2] == "20" and "-" not in saved[1][25:])
+    page.js("charts.Load.figure.querySelector('div').dispatchEvent(new PointerEvent('pointermove', {bubbles: true,"
+            " clientX: charts.Load.figure.querySelector('canvas').getBoundingClientRect().left + 200}))")
+    line = """(({chart}) => { const x = chart.scales.x.getPixelForValue(pointed), s = devicePixelRatio;
+        const row = chart.ctx.getImageData(0, Math.round((chart.chartArea.top + 1) * s), chart.width * s, 1).data;
+        return x > 0 && row[4 * Math.round(x * s) + 3] > 0; })(charts[arguments[0]])"""
+    check("a line at the pointer's time in the chart", page.js(line, "Load"))
+    check("and in the others", page.js(line, "CPU"))
+    page.shot("crosshair")
+    page.element("job-close").click()
+    check("a job is closed", page.until("$('job-view').hidden && !('Job: busy of a node' in charts) && !view.job"))
+    page.write("job", "5", Keys.ENTER)
+    check("a job that nobody knows", page.until("$('job-span').textContent", wanted="no node knows this job\n") ==
+          "no node knows this job\n")
+    complaints = [entry["message"] for entry in page.driver.get_log("browser")]
+    check("the browser complains of this only", all("/api/job?job=5&" in message for message in complaints))
+    check("the values of most nodes", page.until("/^median [0-9]+ %, p95 [0-9]+ %, p99 [0-9]+ %$/.test($('percentiles').textContent)"))
+
+
 # The marks of the axis of time over a range, as the page writes them; from and until in UTC, as [month, day, hour]
 MARKS = """((from, until) => { const s = {width: 600, min: Date.UTC(2026, ...from), max: Date.UTC(2026, ...until)};
     timeTicks(s); return s.ticks.map(t => timeText(t.value, s.step)).join(' '); })(arguments[0], arguments[1])"""
@@ -319,7 +359,7 @@ def main():
     with tempfile.TemporaryDirectory() as directory:
         page = Page(f"{directory}/profile")
         try:
-            for nodes, parts in ((40, (overview, node, clocks, looks)), (10000, (many,)), (0, (empty,))):
+            for nodes, parts in ((40, (overview, node, job, clocks, looks)), (10000, (many,)), (0, (empty,))):
                 server = Server(program, nodes, directory)
                 for part in parts:
                     part(page, server)

@@ -75,6 +75,9 @@ static void make_history(int64_t now_ms)
         {"node_load1", 0},
         {"node_network_receive_bytes{device=\"eth0\"}", 1},
         {"node_network_transmit_bytes{device=\"eth0\"}", 1},
+        {"slurm_job_cpu_seconds{job=\"4711\",user=\"ann\",partition=\"gpu\",mode=\"user\"}", 1},
+        {"slurm_job_memory_bytes{job=\"4711\",user=\"ann\",partition=\"gpu\"}", 0},
+        {"slurm_job_cpus{job=\"4711\",user=\"ann\",partition=\"gpu\"}", 0},
     };
     struct series *all[sizeof(series) / sizeof(series[0])];
     struct host *host = store_host(&store, "cn1");
