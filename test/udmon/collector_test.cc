@@ -1193,6 +1193,7 @@ TEST_F(JobTest, NodesAndTheirUse)
     EXPECT_NEAR(5, json_object_get_double(json_object_array_get_idx(point, 1)), 1e-6);
     EXPECT_NEAR(1, json_object_get_double(json_object_array_get_idx(point, 2)), 1e-6);
     EXPECT_NEAR(4, json_object_get_double(json_object_array_get_idx(point, 3)), 1e-6);
+    EXPECT_EQ(2, json_object_get_int(json_object_array_get_idx(point, 4)));
     json_object_put(answer);
 
     answer = job("7", begin + 7200000);

@@ -44,7 +44,7 @@ struct node {
 /* The nodes' values in a step. */
 struct total {
     double sum, least, most;
-    bool any;
+    int count; /* nodes with a value */
 };
 
 struct job {
@@ -297,9 +297,9 @@ static void totals_add(struct total *totals, const struct api_steps *steps)
         value = steps->sums[i];
         if (steps->seen[i]) {
             total->sum += value;
-            total->least = (!total->any || (value < total->least)) ? value : total->least;
-            total->most = (!total->any || (value > total->most)) ? value : total->most;
-            total->any = true;
+            total->least = ((total->count == 0) || (value < total->least)) ? value : total->least;
+            total->most = ((total->count == 0) || (value > total->most)) ? value : total->most;
+            ++total->count;
         }
     }
 }
@@ -347,22 +347,23 @@ static struct json_object *node_json(const struct node *node)
     return object;
 }
 
-/* Sum, least and greatest value of the nodes in a step; NULL: no node has a value. */
+/* Sum, least and greatest value, and number of the nodes in a step; NULL: no node has a value. */
 static struct json_object *job_point(const struct job *job, int metric, int64_t step)
 {
     const struct total *total = &job->totals[metric][step];
     struct json_object *point;
 
-    if (!total->any) {
+    if (total->count == 0) {
         return NULL;
     }
-    point = json_object_new_array_ext(4);
+    point = json_object_new_array_ext(5);
     json_object_array_add(point,
                           json_object_new_int64(((job->steps.first + step) * job->steps.step_ms) +
                                                 (job->steps.step_ms / 2)));
     json_object_array_add(point, json_object_new_double(total->sum));
     json_object_array_add(point, json_object_new_double(total->least));
     json_object_array_add(point, json_object_new_double(total->most));
+    json_object_array_add(point, json_object_new_int(total->count));
     return point;
 }
 

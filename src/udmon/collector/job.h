@@ -5,13 +5,14 @@
  *     [&from=MS&until=MS]          "cores", "imbalance": {"cpu", ...}, "nodes": [{"name",
  *     "from_ms",
  *                                  "until_ms", "cores", "others", "cpu", "memory", ...}],
- *                                  "lines": [{"name", "points": [[ms, sum, least, most], ...]}]}
+ *                                  "lines": [{"name", "points": [[ms, sum, least, most, nodes], ...]}]}
  *
  * The values of a node are means over the job's time there: "cpu" in cores, "memory" in bytes, and
  * per second "network_in", "network_out", "rdma_in", "rdma_out", "read", "written" in bytes.
  * Network and RDMA are those of the whole node. "others" is the number of other jobs on
  * the node in that time; JOB_NEIGHBOURS jobs with lower numbers are looked at, and as many with
- * higher numbers. A line has the sum over the nodes, and the least and the greatest value of a node.
+ * higher numbers. A line has the sum over the nodes, the least and the greatest value of a node, and the number
+ * of nodes with a value.
  * "imbalance" is the greatest value of a node divided by the mean of the nodes. "cores" is null if
  * the agents do not send it.
  */
