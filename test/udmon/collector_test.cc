@@ -715,6 +715,28 @@ TEST_F(HistoryTest, RemoteWriteSendsLabelsAsTheyAre)
     EXPECT_EQ(1u, remote_count(body.data(), body.size()));
 }
 
+// Two series may differ in the last label only. An empty label is no label for Prometheus.
+TEST_F(HistoryTest, RemoteWriteSendsAllLabels)
+{
+    std::string name = "a{empty=\"\"";
+
+    for (int i = 0; i < 90; ++i) {
+        name += ",l" + std::to_string(i) + "=\"1\"";
+    }
+    struct remote_entry sample = {store_series(store_host(&store, "n"), (name + "}").c_str()), 1,
+                                  4};
+    char *bytes = nullptr;
+    size_t size = 0;
+    FILE *out = open_memstream(&bytes, &size);
+
+    remote_encode(out, &sample, 1);
+    fclose(out);
+    std::string body(bytes, size);
+    free(bytes);
+    EXPECT_NE(std::string::npos, body.find("l89"));
+    EXPECT_EQ(std::string::npos, body.find("empty"));
+}
+
 // A body is divided between series, and its samples are counted.
 TEST_F(HistoryTest, ABodyIsDividedBetweenSeries)
 {

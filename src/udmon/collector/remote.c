@@ -17,8 +17,8 @@ enum {
     REMOTE_PAUSE_MS = 200, /* between two checks of the queue */
     REMOTE_BACKOFF_MAX_MS = 5000,
     REMOTE_TIMEOUT_S = 10,
-    REMOTE_REQUESTS_MAX = 200, /* for one batch that is refused */
-    REMOTE_LABELS = 64
+    REMOTE_REQUESTS_MAX = 200,                      /* for one batch that is refused */
+    REMOTE_LABELS = 2 + (UDMON_METRIC_NAME_MAX / 5) /* of the collector, and of the longest name */
 };
 
 /* Protobuf: a field is its number and type in one, then a length or a value. */
@@ -81,6 +81,9 @@ static size_t series_labels(const struct series *series, char *names, size_t siz
     labels[count++] =
         (struct udmon_label){"node", series->host->name, 4, strlen(series->host->name)};
     while ((count < REMOTE_LABELS) && udmon_label_next(&at, &label)) {
+        if (label.value_length == 0) {
+            continue; /* a series without the label, as Prometheus defines it */
+        }
         length = snprintf(names + used, size - used, "%s%.*s", udmon_label_prefix(&label),
                           (int)label.name_length, label.name);
         label.name = names + used;
