@@ -189,7 +189,7 @@ static void gfi_av_forget_source(struct gfi_av *av, const struct gfi_av_entry *r
     for (i = 0; removed->has_twin && i < av->count; i++) {
         if (av->entries[i].peer != NULL && av->entries[i].source == removed->source) {
             gfi_map_set(&av->by_source, removed->source,
-                        i); /* it is replaced: no memory is needed */
+                        i); /* the entry of the map is replaced, which needs no memory */
             return;
         }
     }

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-#define GFI_FAST_MAX 96 /* as much as am_short carries, and more than fits is not tried */
+#define GFI_FAST_MAX 96 /* longest message of the fast path: am_short carries no more */
 
 /** Locked: gfi_send(). A program may only send, and try again, so a message that must wait polls. */
 static inline ssize_t gfi_send_poll(const struct gfi_send *send)

@@ -5,7 +5,7 @@
 
 enum {
     MAX_GAP = 1 << 20,    /* a longer jump ahead is a new connection */
-    MAX_BEHIND = 1 << 16, /* and a longer jump back */
+    MAX_BEHIND = 1 << 16, /* a longer jump back is a new connection */
     SURE_GAP = 4096,      /* a gap of this length is plausible at any rate */
     MAX_BURST = 16,       /* a longer gap: how much faster than the mean the sender may be */
     NEW_CONNECTION_US = 250000,
@@ -189,7 +189,7 @@ static enum cm_psn_verdict repeated(struct cm_psn *psn, uint32_t number, uint32_
     if (psn->repeats && distance(psn->again, number) < MAX_BEHIND) {
         again = true; /* the sender goes on with its repetition */
     } else if (psn->repeats) {
-        again = now_us - psn->again_time >= skew_us; /* else a copy of a repeated packet */
+        again = now_us - psn->again_time >= skew_us; /* earlier: a copy of a repeated packet */
     } else {
         again = age(psn, number, now_us) >= skew_us;
     }

@@ -405,7 +405,7 @@ static void add_addresses(struct cm_traffic *traffic, const struct cm_packet *pa
     struct cm_flow_key key = {src, dst, CM_QPN_NONE, CM_QPN_NONE};
     struct cm_packet whole = *packet;
 
-    whole.cut = true; /* it has no user data that is known */
+    whole.cut = true; /* the user data of the packet is not known */
     if (is_wanted(traffic, packet->kind)) {
         cm_count(traffic, cm_find_flow(traffic, &key), &whole, false);
     } else {

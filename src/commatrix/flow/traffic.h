@@ -102,7 +102,7 @@ struct cm_capture_counts {
     uint64_t unsure;      /* datagrams that are missing, or went where nothing is captured */
     uint64_t restarts;    /* jumps of sequence numbers that are no loss: a new connection */
     uint64_t cut;         /* shorter than on the wire */
-    uint64_t cut_headers; /* so short that headers are missing */
+    uint64_t cut_headers; /* captured without all headers */
     uint64_t tunnels;     /* packets within tunnels */
     uint64_t closed[CM_NUM_CLOSED]; /* packets of tunnels that were not looked into */
     uint64_t first_ns, last_ns;

@@ -281,7 +281,7 @@ static bool scotch(const struct place *place, SCOTCH_Num *part)
     bool ok;
 
     network_make(&network, place->topology);
-    SCOTCH_randomReset(); /* the same matrix, the same proposal */
+    SCOTCH_randomReset(); /* one seed, so equal matrices get equal proposals */
     SCOTCH_graphInit(&graph);
     SCOTCH_stratInit(&strategy);
     SCOTCH_archInit(&arch);

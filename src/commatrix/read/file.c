@@ -289,7 +289,7 @@ static bool next_block(struct cm_file *file, struct cm_frame *frame, bool *found
     if (head == NULL) {
         return false;
     }
-    memcpy(&type, head, 4); /* the same in both byte orders */
+    memcpy(&type, head, 4); /* SECTION has the same bytes in both byte orders */
     if (type == SECTION && !begin_section(file)) {
         return false;
     }

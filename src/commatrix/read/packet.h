@@ -38,8 +38,8 @@ enum cm_closed {
     CM_CLOSED_ESP,
     CM_CLOSED_L2TP,
     CM_CLOSED_GTP,
-    CM_CLOSED_GRE,  /* with a payload that is not known */
-    CM_CLOSED_MPLS, /* the same */
+    CM_CLOSED_GRE,  /* a GRE tunnel with an unknown payload */
+    CM_CLOSED_MPLS, /* an MPLS label stack with an unknown payload */
     CM_CLOSED_DEEP, /* too many tunnels, one in the other */
     CM_NUM_CLOSED
 };
@@ -97,7 +97,7 @@ struct cm_bytes {
     const uint8_t *at;
     uint32_t len;
     uint32_t wire;
-    uint16_t type; /* that a header gave for the bytes behind it */
+    uint16_t type; /* type of the bytes at `at`, from the header before them */
 };
 
 /**

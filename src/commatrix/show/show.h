@@ -21,7 +21,7 @@ struct cm_show {
     bool log_scale;
     bool hide_diagonal;
     unsigned refresh_s;                 /* a browser loads the page again after so long; 0: never */
-    uint32_t job;                       /* that the user chose; 0: none */
+    uint32_t job;                       /* number of the job that the user chose; 0: none */
     const struct cm_topology *topology; /* of the report; NULL: not known */
     const char *title;                  /* of pictures and pages */
     uint64_t dropped;                   /* packets of a live capture that the kernel dropped */

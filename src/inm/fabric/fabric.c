@@ -110,7 +110,7 @@ uint8_t fab_eeprom_read(const struct fabric *fab, uint32_t chip, uint16_t addr)
     if (page != NULL) {
         return page[addr % 256];
     }
-    return addr < 4 ? (uint8_t)(EEP_MAGIC >> (8 * addr)) : 0; /* as delivered */
+    return addr < 4 ? (uint8_t)(EEP_MAGIC >> (8 * addr)) : 0; /* content of a new EEPROM */
 }
 
 bool fab_eeprom_write(struct fabric *fab, uint32_t chip, uint16_t addr, uint8_t value)

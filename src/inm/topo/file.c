@@ -21,7 +21,7 @@
 struct reader {
     const char *path;
     FILE *file;
-    int line; /* that is being read */
+    int line; /* number of the present line */
     char *error;
     size_t size;
     char name[INM_NAME_MAX], server[INM_NAME_MAX];

@@ -120,11 +120,11 @@ uint32_t inm_topo_find(const struct inm_topo *topo, unsigned type, uint32_t id);
  */
 struct inm_topo *inm_topo_make(const char *what, char *error, size_t size);
 
-/** The same from the numbers of a tree. */
+/** Makes a topology from the numbers of a tree. */
 struct inm_topo *inm_topo_tree(const char *name, const struct inm_tree *tree, char *error,
                                size_t size);
 
-/** The same from a file. */
+/** Makes a topology from a file. */
 struct inm_topo *inm_topo_read(const char *path, char *error, size_t size);
 
 /** Makes a topology without wires. inm_topo_wire() adds the wires. NULL: no memory. */

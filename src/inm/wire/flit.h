@@ -20,7 +20,7 @@
 #define PACKET_FLITS 4
 #define PACKET_BITS  (FLIT_BITS * PACKET_FLITS)
 #define PACKET_BYTES 99
-#define PACKET_VC    3 /* that of management; the NRC has VC0 to VC5 */
+#define PACKET_VC    3 /* virtual channel of management packets; the NRC has VC0 to VC5 */
 static_assert(PACKET_BITS == PACKET_BYTES * 8, "a packet is whole bytes");
 static_assert(FLIT_BITS - 2 - 3 - 3 - 5 - 57 == 128 && FLIT_BITS - 2 - 4 == 192 &&
                   128 + 2 * 192 == NMP_DESC_BITS && FLIT_BITS - 2 - 164 == 32,

@@ -128,7 +128,7 @@ struct gfi_domain {
     int thread_wait_fd, thread_signal_fd;
 
     int rouse_fd; /* eventfd in all wait sets, or -1 */
-    bool roused;  /* it is signaled */
+    bool roused;  /* rouse_fd is signaled */
 
     struct gfi_ep *eps[GFI_MAX_EPS];
     unsigned next_ep;
@@ -155,7 +155,7 @@ struct gfi_domain {
 struct gfi_av_entry {
     struct gfi_peer *peer; /* NULL: not in use, or not reachable */
     uint64_t header;       /* the endpoint, in the header's place */
-    uint64_t source;       /* as messages from there are matched */
+    uint64_t source;       /* value of the endpoint in matching, gfi_peer_source() */
     fi_addr_t next_free;
     fi_addr_t user_id; /* FI_AV_USER_ID: what completions report; else the entry's number */
     bool has_twin;     /* another entry may have the same source */
@@ -191,7 +191,7 @@ struct gfi_cq {
     struct gfi_domain *domain;
     struct gfi_cqe *ring;
     uint32_t head, tail, mask; /* tail - head entries */
-    uint32_t limit;            /* so many, and no more operations are taken */
+    uint32_t limit;            /* number of entries above which no operation is accepted */
     enum fi_cq_format format;
     enum fi_wait_obj wait_obj;
     int wait_fd, signal_fd; /* of sleepers; -1 without a wait object */
@@ -209,7 +209,7 @@ struct gfi_cntr {
     enum fi_wait_obj wait_obj;
     int wait_fd, signal_fd;
     bool sleeping;
-    bool is_news; /* it has changed since the last fi_trywait() */
+    bool is_news; /* the counter has changed since the last fi_trywait() */
     unsigned refs;
 };
 

@@ -59,7 +59,7 @@ void gfi_wait_signal(int signal_fd)
     uint64_t one = 1;
 
     if (write(signal_fd, &one, sizeof(one)) < 0) {
-        return; /* it is readable already */
+        return; /* the descriptor is readable already */
     }
 }
 

@@ -196,7 +196,7 @@ struct gfi_atomic_request {
     uint8_t bytes[];
 } __attribute__((packed));
 
-/* It is done, or refused. The values that were there before follow, unless `kind` was
+/* An atomic operation is done, or refused. The previous values follow, unless `kind` was
  * GFI_ATOMIC_BASE. */
 struct gfi_atomic_reply {
     uint64_t header;

@@ -205,7 +205,7 @@ static ucs_status_t gfi_arrive_hello(void *arg, void *data, size_t length, unsig
     }
     addr = hello->addr;
     if (gfi_peer_on_hello(arg, &addr, hello->your_id, &peer) != 0) {
-        return UCS_OK; /* it was logged, or is late */
+        return UCS_OK; /* the HELLO is late, or its failure was logged */
     }
     peer->header = gfi_header(hello->your_id, 0, 0, 0);
     peer->ready = true;

@@ -276,7 +276,7 @@ static void gfi_op_on_comp(uct_completion_t *comp)
     if (comp->status != UCS_OK && op->error == 0) {
         op->error = gfi_uct_errno(comp->status);
     }
-    gfi_op_set_due(op); /* not at once: UCT may be in the middle of something */
+    gfi_op_set_due(op); /* later, because this callback may run inside a call of UCT */
 }
 
 /* ---- the end ---- */

@@ -120,7 +120,7 @@ void gfi_rma_on_reply(struct gfi_peer *peer, const struct gfi_key_reply *reply)
     gfi_rma_take_part(peer, rkey, reply);
     gfi_rma_start_waiting(peer);
     if (reply->error != 0) {
-        gfi_rkey_forget(peer, reply->key); /* there may be such a key later */
+        gfi_rkey_forget(peer, reply->key); /* the peer may register a key of this number later */
     }
 }
 

@@ -335,7 +335,7 @@ static bool gfi_send_deferred_one(struct gfi_op *op)
     if (ret == -FI_EAGAIN) {
         return false;
     }
-    if (ret == 0) { /* otherwise the peer has failed, and has failed this operation */
+    if (ret == 0) { /* else the failure of the peer has ended this operation */
         gfi_op_free(op);
     }
     return true;
@@ -488,7 +488,8 @@ void gfi_send_on_fin(struct gfi_domain *domain, struct gfi_peer *peer, const str
     if (op == NULL) {
         op = gfi_op_find(domain, peer, GFI_OP_WRITE, fin->op);
     }
-    if (op != NULL && op->awaits_fin && !op->in_flight) { /* else: of an endpoint that was closed */
+    if (op != NULL && op->awaits_fin && !op->in_flight) { /* else the endpoint of the operation was
+                                                           * closed */
         gfi_op_complete(op, (int)fin->error);
     }
 }

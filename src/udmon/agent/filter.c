@@ -180,7 +180,8 @@ static bool name_without(const char *name, const char *label, char *out, size_t 
 
     for (; udmon_label_next(&at, &each); before = at) {
         if (udmon_label_is(&each, label)) {
-            first = (*before == '{'); /* then the comma behind it goes, or both braces */
+            first = (*before == '{'); /* the label is the first: remove the comma behind it, or both
+                                       * braces */
             snprintf(out, size, "%.*s%s", (int)(before - name) + (first && (*at == ',')), name,
                      at + first);
             return true;

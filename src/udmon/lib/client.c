@@ -272,7 +272,9 @@ static int client_pump_backlog(struct udmon_client *client)
     ret = udmon_chan_pump_some(&client->chan, 1, CLIENT_BURST - client->unanswered);
     client->unanswered += client->chan.stats.datagrams_sent - sent;
     if ((ret == 0) && (client->unanswered >= CLIENT_BURST)) {
-        ret = udmon_chan_ping(&client->chan, UDMON_PING, udmon_now_ns()); /* else the keepalive's */
+        ret = udmon_chan_ping(&client->chan, UDMON_PING, udmon_now_ns()); /* without this ping, the
+                                                                           * next ping is the
+                                                                           * keepalive */
     }
     return ret;
 }

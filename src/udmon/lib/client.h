@@ -60,20 +60,20 @@ struct udmon_client {
     struct udmon_cm_request *call;  /* call in progress, or NULL */
     struct udmon_link *link;        /* NULL, too, when it has become the path */
     udmon_rpc_done_fn answered;     /* called with the next message of the link */
-    uint8_t request[UDMON_RPC_MAX]; /* to be sent when the link is open */
+    uint8_t request[UDMON_RPC_MAX]; /* request to send when the link is open */
     size_t request_length;
     struct udmon_timer patience; /* for the answer */
     int unanswered_calls;        /* in this round of attempts */
     unsigned slow;               /* rounds in a row that had some, at most CLIENT_SLOW_MAX */
     uint8_t nonce[UDMON_NONCE_SIZE];
-    struct udmon_auth auth; /* as sent, to check the answer with */
+    struct udmon_auth auth; /* the sent message, to check the answer */
     struct udmon_path *path;
     struct udmon_chan chan;
     uint64_t heard_ns;
     uint64_t asked_ns;    /* when `keepalive` was fired last */
     uint64_t backlog_end; /* records before it have waited for this connection */
     unsigned unanswered;  /* datagrams of theirs since the server's last answer */
-    int ping_due;         /* there was no room for one */
+    int ping_due;         /* a ping waits for room */
     int flush_now;
     int stuck; /* sending is process's, which knows when there is room again */
     int bye;

@@ -181,7 +181,7 @@ void udmon_client_return(struct udmon_client *client)
 {
     udmon_chan_signal(&client->chan, UDMON_BYE, udmon_chan_sent_before(&client->chan));
     udmon_net_drain(&client->net);
-    if (client->state == UDMON_CONNECTED) { /* not lost meanwhile */
+    if (client->state == UDMON_CONNECTED) { /* else the connection is lost already */
         udmon_client_lost(client, "left, since a preferred server is back");
     }
 }

@@ -279,7 +279,7 @@ static int metric_read_text(const void *record, size_t length, unsigned version,
     return (strlen(name) == name_length) ? (int)(length - used) : -EPROTO;
 }
 
-/* The same of a record without further text. */
+/* Reads a record without further text. */
 static int metric_read(const void *record, size_t length, unsigned version,
                        struct udmon_metric_header *header, char name[UDMON_METRIC_NAME_MAX + 1])
 {

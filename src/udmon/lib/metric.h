@@ -62,7 +62,7 @@ int udmon_metric_encode(const struct udmon_metric *metric, uint8_t record[UDMON_
 int udmon_metric_decode(const void *record, size_t length, struct udmon_metric *metric,
                         char name[UDMON_METRIC_NAME_MAX + 1]);
 
-/** The same of a relay's record. */
+/** Encode and decode the record of a relay. */
 int udmon_relayed_encode(const struct udmon_relayed *relayed,
                          uint8_t record[UDMON_RELAYED_RECORD_MAX]);
 int udmon_relayed_decode(const void *record, size_t length, struct udmon_relayed *relayed,

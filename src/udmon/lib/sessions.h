@@ -26,7 +26,7 @@ struct udmon_session {
     uint64_t pong_time; /* time in the ping that the PONG answers; 0: an unrequested PONG */
     int pong_due;
     uint64_t pong_ns; /* when the last one was sent */
-    int gone;         /* to be removed, because of: */
+    int gone;         /* the session must be removed; `reason` says why */
     enum udmon_left reason;
 };
 

@@ -22,14 +22,15 @@ struct inm_plan {
     char target[INM_NAME_MAX], other[INM_NAME_MAX]; /* other: of PLAN_ADD */
     double when;
     uint64_t before, after;   /* graph_print() of the network in use */
-    uint32_t chips;           /* that are drained */
+    uint32_t chips;           /* chips that the plan drains */
     uint32_t hosts_lost;      /* lose their connection */
     uint32_t hosts_fragile;   /* lose their redundancy: one more fault would cut them off */
     uint32_t routers_cut_off; /* cannot be managed any more */
     uint8_t *host;            /* by NIC: 1 lost, 2 fragile */
     struct table_changes changes;
     double load_before, load_after;     /* pairs of hosts on the most loaded link between routers */
-    uint32_t worst_before, worst_after; /* that link: its port; INM_NONE: none */
+    uint32_t worst_before, worst_after; /* port of the most loaded link between routers; INM_NONE:
+                                         * none */
     double level_before[INM_LEVEL_NUM][2], level_after[INM_LEVEL_NUM][2];
     /* the most loaded link that leaves a level upwards (0) and downwards (1) */
     bool deadlock_free;

@@ -25,7 +25,7 @@ struct inm_alert_config {
     uint32_t after_s;          /* an alarm has to be active for so long */
     uint32_t repeat_s;         /* until it is sent again; 0: never */
     char url[256];             /* of a webhook */
-    char command[256];         /* that reads the text */
+    char command[256];         /* command that reads the text of an alarm */
 };
 
 struct inm_config {

@@ -80,7 +80,7 @@ struct history *history_open(const char *path, char *error, size_t size)
         snprintf(error, size, "no memory");
         return NULL;
     }
-    mask = umask(0077); /* it has the users' password hashes */
+    mask = umask(0077); /* the database has the users' password hashes */
     ret = sqlite3_open(path, &h->db);
     if (ret == SQLITE_OK) {
         ret = sqlite3_exec(h->db, schema, NULL, NULL, NULL);

@@ -33,7 +33,7 @@ static void describe(char *text, size_t size, int64_t serial, int64_t firmware, 
              (long long)(old_firmware & 0xffff));
 }
 
-#define MAX_CHANGES 1000 /* that one reading logs */
+#define MAX_CHANGES 1000 /* most changes that one reading logs */
 
 struct change {
     char name[INM_NAME_MAX], text[200];

@@ -13,7 +13,7 @@ struct snapshot {
     uint8_t *letters;     /* by chip: see chip_letters() */
     uint8_t *temperature; /* by NRC, degrees Celsius */
     uint8_t *retries;     /* by NRC, since the poll before; 255: or more */
-    uint8_t *crc_errors;  /* the same */
+    uint8_t *crc_errors;  /* by NRC, since the poll before; 255: or more */
     uint8_t *use;         /* by port: percent of the capacity */
     uint8_t *bytes;       /* all of them, allocated */
 };

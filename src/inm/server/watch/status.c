@@ -282,7 +282,7 @@ static void poll_take(struct inmd *d, const struct many *m)
                                    heat->outcome == NET_NO_ANSWER &&
                                    (d->rediscover == 0 || d->status.mute[chip]);
             if (!d->status.mute[chip] && !d->found.answers[chip] && d->rediscover == 0) {
-                d->rediscover = now_seconds(); /* it did not answer before: learn its links */
+                d->rediscover = now_seconds(); /* the chip did not answer before: find its links */
             }
         }
         if (links->outcome != NET_OK) {

@@ -91,7 +91,7 @@ struct udmon_challenge {
     uint8_t server_nonce[UDMON_NONCE_SIZE];
     uint8_t mac[UDMON_MAC_SIZE]; /* over "challenge", the client's nonce, and this message with mac
                                   * zero and the following bytes */
-    uint8_t address_length;      /* that many bytes follow: the server's interface */
+    uint8_t address_length;      /* length of the interface address of the server, which follows */
 } __attribute__((packed));
 
 struct udmon_auth {
@@ -103,8 +103,8 @@ struct udmon_auth {
     /* The beginning of HMAC-SHA256 of "client" and this message, mac being zero. */
     uint8_t mac[UDMON_AUTH_MAC_SIZE];
     char transport[UDMON_TRANSPORT_SIZE];
-    uint8_t address_length; /* that many bytes follow: the client's interface, */
-    uint8_t name_length;    /* then that many of its name */
+    uint8_t address_length; /* length of the client's interface address, which follows */
+    uint8_t name_length;    /* length of the client's name, which follows the address */
 } __attribute__((packed));
 
 struct udmon_welcome {
@@ -126,7 +126,7 @@ enum {
     UDMON_PIECES,   /* `count` pieces of as many records in a row, the first of number `seq` */
     UDMON_PING = 5, /* 3 and 4 were others in earlier versions */
     UDMON_PONG,
-    UDMON_BYE /* there were `seq` records in all; more will not come */
+    UDMON_BYE /* the sender has sent `seq` records in all, and sends no more */
 };
 
 struct udmon_dgram {

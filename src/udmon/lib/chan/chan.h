@@ -53,8 +53,8 @@ struct udmon_chan {
     struct udmon_queue queue;
     uint64_t next_seq;    /* of the next record accepted */
     uint64_t number_base; /* records for other servers; subtracted from numbers on the wire */
-    size_t part_done;     /* bytes of the oldest record already sent in pieces, */
-    size_t part_gone;     /* and of these, already removed from the queue */
+    size_t part_done;     /* bytes of the oldest record that were sent in pieces */
+    size_t part_gone;     /* part of `part_done` that was removed from the queue */
     struct seqwin win;
     struct udmon_assembly assemblies[UDMON_ASSEMBLIES];
     struct udmon_stats stats;
@@ -95,7 +95,7 @@ static inline uint64_t udmon_chan_sent_before(const struct udmon_chan *chan)
  */
 int udmon_chan_pump(struct udmon_chan *chan, int all);
 
-/** The same, and not more than `most` datagrams. */
+/** As udmon_chan_pump(), with at most `most` datagrams. */
 int udmon_chan_pump_some(struct udmon_chan *chan, int all, unsigned most);
 
 /** Number of the oldest record not yet sent, as the present server counts. */

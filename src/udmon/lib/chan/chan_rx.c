@@ -245,7 +245,7 @@ static int rx_ping(struct udmon_chan *chan, const struct udmon_dgram *dgram, siz
     rx_sent_before(chan, le64toh(dgram->seq));
     chan->stats.peer_received = le64toh(ping->received);
     chan->stats.peer_lost = le64toh(ping->lost);
-    if (dgram->clock_s != 0) { /* as a difference: right beyond 2106, too */
+    if (dgram->clock_s != 0) { /* the difference of 32 bits is right beyond 2106, too */
         chan->stats.peer_clock_s = (int32_t)(le32toh(dgram->clock_s) - (uint32_t)time(NULL));
     }
     if ((dgram->type == UDMON_PONG) && (ping->time_ns != 0)) {

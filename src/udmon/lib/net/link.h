@@ -36,7 +36,7 @@ struct udmon_link {
     const struct udmon_link_ops *ops;
     void *arg;
     struct udmon_source source;
-    uint32_t events; /* that `source` waits for */
+    uint32_t events; /* events that `source` waits for */
     SSL *ssl;
     enum { LINK_CONNECTING, LINK_HANDSHAKE, LINK_OPEN, LINK_FAILED } state;
     int is_unsent;       /* is in the list of `tls` */
@@ -65,7 +65,7 @@ void udmon_link_give(struct udmon_link *link, const struct udmon_link_ops *ops, 
  * `pack` was not called, and the loop wakes when there is; -EIO: the link is not open.
  */
 int udmon_link_send(struct udmon_link *link, size_t size, udmon_pack_fn pack, void *arg);
-/** The same with bytes that are there. */
+/** As udmon_link_send(), for a message that exists already. */
 int udmon_link_send_bytes(struct udmon_link *link, const void *data, size_t length);
 
 /**

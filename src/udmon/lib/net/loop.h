@@ -48,7 +48,7 @@ void udmon_loop_delete(struct udmon_loop *loop, struct udmon_source *source);
 
 /** (Re)start a one-shot timer. */
 void udmon_timer_set(struct udmon_loop *loop, struct udmon_timer *timer, uint64_t delay_ms);
-/** The same for a moment of udmon_now_ns, for periods that must not drift. */
+/** As udmon_timer_set(), at a time of udmon_now_ns(). Periods then do not drift. */
 void udmon_timer_set_at(struct udmon_loop *loop, struct udmon_timer *timer, uint64_t due_ns);
 void udmon_timer_cancel(struct udmon_timer *timer);
 

@@ -57,13 +57,14 @@ struct udmon_net {
     void *arg;
     int blocked;                         /* a path waits for room */
     uint64_t received;                   /* datagrams */
-    uint64_t window_received, window_ns; /* as it was at the beginning of the current window, */
-    int busy;                            /* whether many came in the one before, */
-    uint64_t pause_ns;                   /* and how long not to look then */
+    uint64_t window_received, window_ns; /* `received` and time at the beginning of the current
+                                          * window */
+    int busy;                            /* the window before had many datagrams */
+    uint64_t pause_ns;                   /* pause between two polls while `busy` */
     int by_batches;                      /* the end of a batch wakes us, */
     uint64_t armed_ns;                   /* asked for at this time; */
     unsigned pauses;                     /* as often udmon_net_arm requests no wake-up by batches */
-    uint64_t seen_received;              /* as it was when udmon_net_arm looked last */
+    uint64_t seen_received;              /* `received` at the last udmon_net_arm() */
 };
 
 /** `tls` made the links that become paths. The caller owns it. */
