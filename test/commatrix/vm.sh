@@ -1,5 +1,6 @@
 #!/bin/bash
-# vm.sh COMMATRIX PATTERN PMPI_LIBRARY: inside the machine of contrib/rdma-vm, with two hosts.
+# vm.sh COMMATRIX PATTERN PMPI_LIBRARY: inside the machine of contrib/rdma-vm; test/vm/run has it as
+# part matrix.
 # MPI over soft-RoCE, two ranks on each host; what a capture on the switch tells is held against what
 # was counted through MPI's profiling interface. A line for each test: ok NAME, not ok NAME: why.
 set -u
@@ -47,23 +48,21 @@ judge()
     export PMPI_COUNT=$work/count UCX_TLS=$tls
     if ! capture "$name.pcap" timeout 200 mpirun.openmpi --oversubscribe --mca pml ucx --mca osc ucx \
         --mca opal_common_ucx_tls any --mca opal_common_ucx_devices any --mca btl ^openib \
-        --mca coll ^hcoll -n 4 ./on_host "$pattern" "${name%%-*}" 10 "$size"; then
-        echo "not ok vm $name: the job failed: $(tail -n 1 job.log)"
+        --mca coll ^hcoll -n 4 ./on_host "$pattern" "${name%%-*}" 4 "$size"; then
+        echo "not ok $name: the job failed: $(tail -n 1 job.log)"
         cp job.log "${OUT:-/tmp}/$name.log"
         return
     fi
     "$commatrix" --by rank --json "$name.pcap" >"$name.json" 2>"$name.err"
     cp "$name".* "${OUT:-/tmp}" 2>/dev/null
     if found=$(python3 "$here/counted.py" "$name.json" "$work/count" --apart 2); then
-        echo "ok vm $name: $found"
+        echo "ok $name: $found"
     else
-        echo "not ok vm $name: $found $(tail -n 1 "$name.err")"
+        echo "not ok $name: $found $(tail -n 1 "$name.err")"
     fi
 }
 
-judge bt-rc 131072 rc_verbs,ud_verbs:aux,self
-judge ft-rc 262144 rc_verbs,ud_verbs:aux,self
-judge bt-ud 131072 ud_verbs,self
+judge bt-ud 131072 ud_verbs,self # the jobs below are over rc
 
 # ---- commatrix-collect on RoCE -----------------------------------------------------------------------
 
@@ -101,18 +100,18 @@ collected()
     if ! "$collect" -q --remote 'bash -c' -o "$name" "$@" timeout 200 mpirun.openmpi \
         --oversubscribe --mca pml ucx --mca osc ucx --mca opal_common_ucx_tls any \
         --mca opal_common_ucx_devices any --mca btl ^openib --mca coll ^hcoll -n 4 ./on_host "$pattern" bt \
-        10 131072 >job.log 2>&1; then
-        echo "not ok vm $name: $(tail -n 1 job.log)"
+        4 131072 >job.log 2>&1; then
+        echo "not ok $name: $(tail -n 1 job.log)"
         return
     fi
     "$commatrix" --by rank --skew 10ms --map "$name/map" --json "$name"/*.pcap >"$name.json" 2>"$name.err"
     cp "$name.json" "${OUT:-/tmp}"
     if ! found=$(python3 "$here/counted.py" "$name.json" "$work/count" --apart 2); then
-        echo "not ok vm $name: $found $(tail -n 1 "$name.err")"
+        echo "not ok $name: $found $(tail -n 1 "$name.err")"
     elif left=$(leftovers_at_last "$name") && [ -n "$left" ]; then
-        echo "not ok vm $name: stays: $left $(cat "$name/undo.log")"
+        echo "not ok $name: stays: $left $(cat "$name/undo.log")"
     else
-        echo "ok vm $name: $found; $(jq -c '.capture | [.duplicates, .lost]' "$name.json") copies, lost"
+        echo "ok $name: $found; $(jq -c '.capture | [.duplicates, .lost]' "$name.json") copies, lost"
     fi
 }
 
@@ -121,8 +120,8 @@ if [ "${HOSTS:-2}" -ge 3 ]; then
     collected collect-tc --nodes h1,h2,h3 --method tc --dump h3 --ports h1=p1,h2=p2,h3=p3 \
         --switch-remote 'ip netns exec fab bash -c' --interface h3
     if ip netns exec fab tc qdisc show | grep -q clsact; then
-        echo "not ok vm collect-tc undone: $(ip netns exec fab tc qdisc show | grep clsact)"
+        echo "not ok collect-tc undone: $(ip netns exec fab tc qdisc show | grep clsact)"
     else
-        echo "ok vm collect-tc undone"
+        echo "ok collect-tc undone"
     fi
 fi

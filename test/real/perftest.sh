@@ -61,7 +61,8 @@ test_kinds()
 }
 
 # make_batch LIMIT OPTION...: one line per size up to the limit. Streams must be long enough to run
-# out of credits and around every FIFO; a ping-pong on a busy machine takes milliseconds each way.
+# out of credits and around every FIFO. A ping-pong on a busy machine takes milliseconds each way, and
+# its first hundred rounds try what more rounds would.
 make_batch()
 {
     local limit=$1 size count
@@ -74,7 +75,7 @@ make_batch()
         [ "$size" -lt 1000000 ] || count=100
         case $* in
         *_bw*) ;;
-        *) count=$((count / 10)) ;;
+        *) count=$((count / 50)) ;;
         esac
         printf 'size%d %s -s %d -n %d -w 10\n' "$size" "$*" "$size" "$count" >>"$work/batch"
     done
@@ -134,7 +135,8 @@ test_atomics()
     unset GLEX_PRIVATE_RDMA
 }
 
-test_channels()
+# What the channels carry
+test_messages()
 {
     local channels=$1 test layout
     for test in am_lat am_bw; do
@@ -145,6 +147,20 @@ test_channels()
         uct "$channels" "$test" zcopy am_zcopy
         unset UCX_GLEX_ZC_MAX_SIZE
     done
+    for test in tag_lat tag_bw tag_sync_lat tag_sync_bw stream_lat stream_bw ucp_am_lat ucp_am_bw; do
+        ucp "$channels" 4194304 "$test"
+    done
+    if [ "$tls" != glex ] || grep -q '^#define HAVE_GLEX_EXT_H' "$build/openglex.h"; then
+        ucp "$channels" 65536 tag_lat -E sleep
+    else
+        skip "perftest $channels tag_lat -E sleep" "this libglex has no glex_ext.h, so no wake-up"
+    fi
+}
+
+# What the NIC does by itself, whatever channels there are
+test_rma()
+{
+    local channels=$1 test layout
     for layout in short bcopy zcopy; do
         uct "$channels" put_lat "$layout" "put_$layout"
         uct "$channels" put_bw "$layout" "put_$layout"
@@ -157,18 +173,12 @@ test_channels()
             uct "$channels" "$test" "$layout" "get_$layout"
         done
     done
-    for test in tag_lat tag_bw tag_sync_lat tag_sync_bw stream_lat stream_bw ucp_am_lat ucp_am_bw ucp_put_lat \
-        ucp_put_bw ucp_get; do
+    for test in ucp_put_lat ucp_put_bw ucp_get; do
         ucp "$channels" 4194304 "$test"
     done
     for test in ucp_add ucp_fadd ucp_swap ucp_cswap; do
         ucp "$channels" 8 "$test"
     done
-    if [ "$tls" != glex ] || grep -q '^#define HAVE_GLEX_EXT_H' "$build/openglex.h"; then
-        ucp "$channels" 65536 tag_lat -E sleep
-    else
-        skip "perftest $channels tag_lat -E sleep" "this libglex has no glex_ext.h, so no wake-up"
-    fi
 }
 
 # UCX 1.22 and newer find the transport among their plug-ins, without glexrun.
@@ -187,8 +197,9 @@ test_plugin()
 UCX_GLEX_ZC_MAX_SIZE=8256 "$GLEXRUN" ucx_info -d >"$work/ucx_info" 2>/dev/null || :
 kinds >"$work/kinds"
 for channels in "${@:-er,sr}"; do
-    UCX_GLEX_CHANNELS=$channels test_channels "$channels"
+    UCX_GLEX_CHANNELS=$channels test_messages "$channels"
 done
+UCX_GLEX_CHANNELS=${1:-er,sr} test_rma "${1:-er,sr}"
 test_atomics
 test_plugin
 test_kinds
