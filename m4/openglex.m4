@@ -30,14 +30,15 @@ AC_DEFUN([OPENGLEX_BUILD_OPTIONS], [
     openglex_sanitize=
     AS_IF([test "x$enable_asan$enable_debug" = xyesyes],
           [# Without any optimization the sanitizers' checks take twice the time.
-           openglex_optimize="-O1 -g"])
+           openglex_optimize="-O1 -g1"])
     AS_IF([test "x$enable_asan" = xyes],
           [# UCX's inline functions, which are compiled into ours, copy nothing from NULL.
            openglex_sanitize="-fsanitize=address,undefined -fno-sanitize-recover=undefined"
            openglex_sanitize="$openglex_sanitize -fno-sanitize=nonnull-attribute"])
     AS_IF([test "x$enable_tsan" = xyes],
           [# It warns of every fence, which it does not see.
-           openglex_sanitize="-fsanitize=thread -Wno-tsan"])
+           openglex_sanitize="-fsanitize=thread -Wno-tsan"
+           openglex_optimize="-O1 -g1"])
     AS_IF([test -n "$openglex_sanitize"],
           [openglex_optimize="$openglex_optimize $openglex_sanitize -fno-omit-frame-pointer"
            LDFLAGS="$LDFLAGS $openglex_sanitize"],
@@ -51,7 +52,7 @@ AC_DEFUN([OPENGLEX_BUILD_OPTIONS], [
     : ${CFLAGS="$openglex_optimize"}
     # The tests alone are in C++. Without optimization they compile in half of the time. The checks
     # of addresses and of undefined behaviour are for the C code.
-    openglex_test_flags=`AS_ECHO(["$openglex_optimize"]) | sed -e 's/-O[[12]] -g/-O0 -g1/; s/-g3/-g/'`
+    openglex_test_flags=`AS_ECHO(["$openglex_optimize"]) | sed -e 's/-O[[12]] -g1*/-O0 -g1/; s/-g3/-g/'`
     AS_IF([test "x$enable_asan" = xyes], [openglex_test_flags="-O0 -g1"])
     : ${CXXFLAGS="$openglex_test_flags"}
     AM_CONDITIONAL([ENABLE_ASAN], [test "x$enable_asan" = xyes])
