@@ -211,43 +211,69 @@ bool tables_change(struct inmd *d, const struct inm_table *to, struct route_resu
 
 /* ---- reading back ---------------------------------------------------------------------------- */
 
-/* Compares the number of runs in a chip's table, and the last entry of each run. */
+/* The entries at which a table with as many runs can differ: both ends of each run, and the entry behind
+ * a run that the next run does not follow. `entries` has room for 3 of each run. */
+static uint32_t ends_of_runs(const struct inm_table *table, uint32_t *entries)
+{
+    uint32_t i, end, n = 0;
+
+    for (i = 0; i < table->num; i++) {
+        end = (uint32_t)table->runs[i].first + table->runs[i].num;
+        entries[n++] = table->runs[i].first;
+        entries[n++] = end - 1;
+        if (end < UINT16_MAX && (i + 1 == table->num || table->runs[i + 1].first != end)) {
+            entries[n++] = end;
+        }
+    }
+    return n;
+}
+
+/* Requests that read the number of runs, then each entry. */
+static uint32_t read_entries(const struct net_req *first, const uint32_t *entries, uint32_t num,
+                             struct net_req *reqs)
+{
+    uint32_t i, n = 0;
+
+    reqs[n] = *first;
+    reqs[n++].addr[0] = REG_ROUTE_RUNS;
+    for (i = 0; i < num; i++) {
+        reqs[n] = *first;
+        reqs[n].type = GLEX_MGMT_REG_WRITE_REQ;
+        reqs[n].addr[0] = REG_ROUTE_ADDR;
+        reqs[n++].reg[0] = entries[i];
+        reqs[n] = *first;
+        reqs[n++].addr[0] = REG_ROUTE_DATA;
+    }
+    return n;
+}
+
+/* Compares a chip's table with `table`: the number of runs, and their ends. */
 static void verify_chip(struct inmd *d, uint32_t chip, const struct inm_table *table,
                         struct route_result *r)
 {
+    uint32_t *entries = malloc((table->num * 3 + 1) * sizeof(*entries)), num, i;
+    struct net_req *reqs = malloc((table->num * 6 + 1) * sizeof(*reqs));
     struct inm_route route;
-    struct net_req first, *reqs;
-    uint32_t i, n = 1;
-    bool differ = false;
+    struct net_req first;
+    bool differ;
 
-    if (!request_for(d, chip, GLEX_MGMT_REG_READ_REQ, &first, &route)) {
+    if (entries == NULL || reqs == NULL ||
+        !request_for(d, chip, GLEX_MGMT_REG_READ_REQ, &first, &route)) {
         r->failed++;
-        return;
+        goto out;
     }
-    reqs = malloc((table->num * 2 + 1) * sizeof(*reqs));
-    if (reqs == NULL) {
-        r->failed++;
-        return;
-    }
-    reqs[0] = first;
-    reqs[0].addr[0] = REG_ROUTE_RUNS;
-    for (i = 0; i < table->num; i++) {
-        reqs[n] = first;
-        reqs[n].type = GLEX_MGMT_REG_WRITE_REQ;
-        reqs[n].addr[0] = REG_ROUTE_ADDR;
-        reqs[n++].reg[0] = (uint32_t)table->runs[i].first + table->runs[i].num - 1;
-        reqs[n] = first;
-        reqs[n++].addr[0] = REG_ROUTE_DATA;
-    }
-    r->failed += net_run(d->net, reqs, n);
+    num = ends_of_runs(table, entries);
+    r->failed += net_run(d->net, reqs, read_entries(&first, entries, num, reqs));
     differ = reqs[0].reg[0] != table->num;
-    for (i = 0; i < table->num; i++) {
-        differ = differ || reqs[2 * i + 2].reg[0] != table->runs[i].ports;
-        r->checked++;
+    for (i = 0; i < num; i++) {
+        differ = differ || reqs[2 * i + 2].reg[0] != inm_table_get(table, entries[i]);
     }
+    r->checked += table->num;
     r->differ += differ;
     r->chips++;
+out:
     free(reqs);
+    free(entries);
 }
 
 bool routes_verify(struct inmd *d, struct route_result *r)
