@@ -121,7 +121,7 @@ static const struct gfi_hint gfi_hints[] = {
     GFI_HINT_TX(inject_size, MOST, 0, "bytes of an injected message"),
     GFI_HINT_TX(size, MOST, 0, "outstanding operations: FI_GLEX_TX_SIZE"),
     GFI_HINT_TX(iov_limit, MOST, 0, "pieces of local memory"),
-    GFI_HINT_TX(rma_iov_limit, MOST, 1, "pieces of remote memory"),
+    GFI_HINT_TX(rma_iov_limit, MOST, 0, "pieces of remote memory"),
     GFI_HINT_RX(caps, BITS, GFI_DOMAIN_CAPS, "capabilities of a receiver"),
     GFI_HINT_RX(op_flags, BITS, GFI_RX_OP_FLAGS, "flags of receives"),
     GFI_HINT_RX(msg_order, BITS, GFI_RMA_ORDERS, "RMA has no order behind sends"),
@@ -298,23 +298,22 @@ static int gfi_fill_src_addr(struct fi_info *info)
     return gfi_set_addr(info, &addr, &info->src_addr, &info->src_addrlen);
 }
 
-static struct fi_info *gfi_info_new(bool can_rma)
+static struct fi_info *gfi_info_new(void)
 {
     struct fi_info *info = fi_allocinfo();
-    uint64_t without = can_rma ? 0 : GFI_RMA_CAPS;
 
     if (info == NULL) {
         return NULL;
     }
-    info->caps = GFI_CAPS & ~without;
+    info->caps = GFI_CAPS;
     info->addr_format = FI_FORMAT_UNSPEC;
-    info->tx_attr->caps = GFI_TX_CAPS & ~without;
+    info->tx_attr->caps = GFI_TX_CAPS;
     info->tx_attr->msg_order = GFI_MSG_ORDER;
     info->tx_attr->inject_size = GFI_INJECT_SIZE;
     info->tx_attr->size = gfi_params.tx_size;
     info->tx_attr->iov_limit = GFI_IOV_LIMIT;
-    info->tx_attr->rma_iov_limit = can_rma;
-    info->rx_attr->caps = GFI_RX_CAPS & ~without;
+    info->tx_attr->rma_iov_limit = 1;
+    info->rx_attr->caps = GFI_RX_CAPS;
     info->rx_attr->msg_order = GFI_MSG_ORDER;
     info->rx_attr->size = gfi_params.rx_size;
     info->rx_attr->iov_limit = GFI_IOV_LIMIT;
@@ -464,14 +463,13 @@ int gfi_getinfo(uint32_t version, const char *node, const char *service, uint64_
                 const struct fi_info *hints, struct fi_info **info_p)
 {
     struct fi_info *info;
-    bool can_rma;
     int ret;
 
     (void)service;
-    if (gfi_uct_probe(&can_rma) != 0) {
+    if (gfi_uct_probe() != 0) {
         return -FI_ENODATA;
     }
-    info = gfi_info_new(can_rma);
+    info = gfi_info_new();
     if (info == NULL) {
         return -FI_ENOMEM;
     }

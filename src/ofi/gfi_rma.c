@@ -74,7 +74,7 @@ static int gfi_rma_now(const struct gfi_rma *rma, struct gfi_peer *peer)
     }
     part = gfi_rkey_find_part(rkey, rma->addr);
     if (part == NULL || gfi_rkey_part_left(part, rma->addr) < iov->iov_len ||
-        gfi_rkey_part_check(part, rma->is_write) != 0) {
+        part->bundle.rkey == UCT_INVALID_RKEY || gfi_rkey_part_check(part, rma->is_write) != 0) {
         return 1;
     }
     remote = part->addr + (rma->addr - part->base);

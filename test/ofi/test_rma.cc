@@ -2,6 +2,7 @@
 #include "node.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 namespace
 {
@@ -280,6 +281,52 @@ TEST_P(Rma, RefusedAccessesLeaveNoTrace)
               }));
     EXPECT_EQ(0, next(*a).err);
     EXPECT_EQ(0, fi_close(&own->fid));
+    hide();
+}
+
+/* Whether peers map memory of malloc(): the library of glexrun --shared-heap is loaded */
+bool has_shared_heap()
+{
+    const char *preload = getenv("LD_PRELOAD");
+
+    return preload != nullptr && strstr(preload, "libglex_heap") != nullptr;
+}
+
+/* The target makes no progress. Accesses to mapped memory, and to memory that the kernel copies, are over
+ * all the same. Other accesses wait for the target. */
+TEST_P(Rma, OnlyMessagesNeedTheTarget)
+{
+    const char *private_rdma = getenv("GLEX_PRIVATE_RDMA");
+    const bool needs_target =
+        private_rdma != nullptr && strcmp(private_rdma, "n") == 0 && !has_shared_heap();
+
+    open_rma();
+    std::vector<char> memory(300000), got(300000), data = pattern(300000, 5);
+    expose(memory, FI_REMOTE_READ | FI_REMOTE_WRITE);
+    ASSERT_EQ(0, go([&] {
+                  return fi_read(a->ep, got.data(), 8, nullptr, b_of_a, base, fi_mr_key(mr),
+                                 nullptr);
+              }));
+    ASSERT_EQ(0, next(*a).err); /* `a` knows the key */
+    for (size_t length : {size_t(8), size_t(300000)}) {
+        ASSERT_EQ(
+            0, fi_write(a->ep, data.data(), length, nullptr, b_of_a, base, fi_mr_key(mr), nullptr));
+        for (int i = 0; i < 1000; i++) {
+            a->poll();
+        }
+        EXPECT_EQ(needs_target, a->done.empty());
+        EXPECT_EQ(!needs_target, memcmp(memory.data(), data.data(), length) == 0);
+        EXPECT_EQ(0, next(*a).err);
+        EXPECT_EQ(0, memcmp(memory.data(), data.data(), length));
+        ASSERT_EQ(
+            0, fi_read(a->ep, got.data(), length, nullptr, b_of_a, base, fi_mr_key(mr), nullptr));
+        for (int i = 0; i < 1000; i++) {
+            a->poll();
+        }
+        EXPECT_EQ(needs_target, a->done.empty());
+        EXPECT_EQ(0, next(*a).err);
+        EXPECT_EQ(0, memcmp(got.data(), data.data(), length));
+    }
     hide();
 }
 

@@ -557,6 +557,15 @@ void gfi_mr_drop_parts(struct gfi_mr *mr);
  *  finds or adds a part. */
 struct gfi_mr_part *gfi_mr_find_part(struct gfi_mr *mr, uint64_t at);
 
+/**
+ * Locked: the memory of an access of at least 1 byte, which lies within one part.
+ *
+ * @param access  FI_REMOTE_READ or FI_REMOTE_WRITE.
+ * @return 0, or a positive FI_ error.
+ */
+int gfi_mr_find_memory(struct gfi_mr *mr, uint64_t access, uint64_t at, size_t length,
+                       uint8_t **memory_p);
+
 /** Locked: record that a peer knows the key of a registration. @return 0, or -FI_ENOMEM */
 int gfi_mr_add_holder(struct gfi_mr *mr, uint32_t peer);
 

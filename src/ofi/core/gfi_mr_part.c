@@ -27,7 +27,7 @@ static int gfi_mr_part_register(const struct gfi_mr *mr, struct gfi_mr_part *par
     ucs_status_t status;
 
     part->memh = UCT_MEM_HANDLE_NULL;
-    if (part->length == 0 || !(uct->md_attr.cap.flags & UCT_MD_FLAG_REG)) {
+    if (part->length == 0 || !gfi_uct_can_register(uct)) {
         return 0;
     }
     status = uct_md_mem_reg(uct->md, part->addr, part->length,
@@ -144,12 +144,12 @@ static struct gfi_mr_part *gfi_mr_map_part(struct gfi_mr *mr, uint64_t at)
     return &mr->parts[mr->num_parts - 1];
 }
 
-/* Whether the program has unmapped memory of a part. An asynchronous msync() checks only this */
-static bool gfi_mr_is_mapped(uint64_t at)
+/* Whether memory of a part is still mapped. An asynchronous msync() checks only this */
+static bool gfi_mr_is_mapped(uint64_t at, size_t length)
 {
     uint64_t page = at & ~((uint64_t)getpagesize() - 1);
 
-    return msync((void *)(uintptr_t)page, 1, MS_ASYNC) == 0;
+    return msync((void *)(uintptr_t)page, at + length - page, MS_ASYNC) == 0;
 }
 
 struct gfi_mr_part *gfi_mr_find_part(struct gfi_mr *mr, uint64_t at)
@@ -160,8 +160,30 @@ struct gfi_mr_part *gfi_mr_find_part(struct gfi_mr *mr, uint64_t at)
     for (i = 0; i < mr->num_parts; i++) {
         part = &mr->parts[i];
         if (at >= part->base && at - part->base < part->length) {
-            return mr->is_all && !gfi_mr_is_mapped(at) ? NULL : part;
+            return mr->is_all && !gfi_mr_is_mapped(at, 1) ? NULL : part;
         }
     }
     return mr->is_all ? gfi_mr_map_part(mr, at) : NULL;
+}
+
+int gfi_mr_find_memory(struct gfi_mr *mr, uint64_t access, uint64_t at, size_t length,
+                       uint8_t **memory_p)
+{
+    const struct gfi_mr_part *part;
+
+    if (access & ~mr->access) {
+        return FI_EACCES;
+    }
+    if (at < mr->base || length > mr->length || at - mr->base > mr->length - length) {
+        return FI_EINVAL;
+    }
+    part = gfi_mr_find_part(mr, at);
+    if (part == NULL || length > part->length - (at - part->base)) {
+        return FI_EINVAL;
+    }
+    if (access & ~part->access) {
+        return FI_EACCES;
+    }
+    *memory_p = part->addr + (at - part->base);
+    return mr->is_all && !gfi_mr_is_mapped((uintptr_t)*memory_p, length) ? FI_EINVAL : 0;
 }

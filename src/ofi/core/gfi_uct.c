@@ -13,7 +13,6 @@ static struct {
     pthread_mutex_t lock;
     bool done;
     int ret;
-    bool can_rma;
     uct_component_h component;
 } gfi_probe = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -187,12 +186,11 @@ static int gfi_uct_probe_once(void)
                  attr.rkey_packed_size, GFI_MAX_RKEY);
         ret = -FI_ENODATA;
     }
-    gfi_probe.can_rma = (attr.cap.flags & UCT_MD_FLAG_REG) != 0;
     uct_md_close(md);
     return ret == 0 ? 0 : -FI_ENODATA;
 }
 
-int gfi_uct_probe(bool *can_rma)
+int gfi_uct_probe(void)
 {
     int ret;
 
@@ -202,9 +200,6 @@ int gfi_uct_probe(bool *can_rma)
         gfi_probe.done = true;
     }
     ret = gfi_probe.ret;
-    if (can_rma != NULL) {
-        *can_rma = gfi_probe.can_rma;
-    }
     pthread_mutex_unlock(&gfi_probe.lock);
     return ret;
 }
@@ -266,7 +261,7 @@ int gfi_uct_open(struct gfi_uct *uct, uct_error_handler_t on_error, void *arg)
     int ret;
 
     memset(uct, 0, sizeof(*uct));
-    if (gfi_uct_probe(NULL) != 0) {
+    if (gfi_uct_probe() != 0) {
         return -FI_ENODATA;
     }
     uct->component = gfi_probe.component;

@@ -25,10 +25,9 @@ struct gfi_uct {
  * Loads the transport at the first call, opens its memory domain once, and keeps the answer. Any
  * thread may call this function.
  *
- * @param can_rma  Set to whether peers can read and write registered memory. May be NULL.
  * @return 0, or -FI_ENODATA after logging the reason.
  */
-int gfi_uct_probe(bool *can_rma);
+int gfi_uct_probe(void);
 
 /**
  * Open an interface with its own worker.
@@ -40,6 +39,15 @@ int gfi_uct_open(struct gfi_uct *uct, uct_error_handler_t on_error, void *arg);
 
 /** Close it. All its endpoints must have been destroyed. */
 void gfi_uct_close(struct gfi_uct *uct);
+
+/**
+ * Whether peers can reach registered memory of this process by the NIC: all memory, or memory that the
+ * peers map. Other memory is read and written by messages.
+ */
+static inline bool gfi_uct_can_register(const struct gfi_uct *uct)
+{
+    return (uct->md_attr.cap.flags & (UCT_MD_FLAG_REG | UCT_MD_FLAG_RKEY_PTR)) != 0;
+}
 
 /** The positive FI_ error for a status of UCS. */
 int gfi_uct_errno(ucs_status_t status);

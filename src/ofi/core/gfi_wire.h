@@ -14,7 +14,7 @@
 
 #include <stdint.h>
 
-#define GFI_WIRE_VERSION 6
+#define GFI_WIRE_VERSION 7
 
 #define GFI_PEER_BITS   24
 #define GFI_EP_BITS     12
@@ -54,6 +54,9 @@ enum {
     GFI_AM_RMA_EVENT,
     GFI_AM_ATOMIC,
     GFI_AM_ATOMIC_REPLY,
+    GFI_AM_RMA_WRITE,
+    GFI_AM_RMA_READ,
+    GFI_AM_RMA_REPLY,
     GFI_AM_LAST
 };
 
@@ -202,6 +205,35 @@ struct gfi_atomic_reply {
     uint64_t header;
     uint64_t id;
     uint32_t error; /* 0, or an FI_ error; then no values follow */
+    uint32_t resv;
+    uint8_t bytes[];
+} __attribute__((packed));
+
+/* A piece of a write to memory that the NIC does not reach. The bytes follow. The target copies them and
+ * answers. */
+struct gfi_rma_write {
+    uint64_t header;
+    uint64_t id;     /* the initiator's operation */
+    uint64_t offset; /* of the piece in the operation */
+    uint64_t addr, key;
+    uint8_t bytes[];
+} __attribute__((packed));
+
+/* A piece of a read, in the same way: send me these bytes */
+struct gfi_rma_read {
+    uint64_t header;
+    uint64_t id;
+    uint64_t offset;
+    uint64_t addr, key;
+    uint64_t length;
+} __attribute__((packed));
+
+/* The piece is done, or refused. The bytes of a read follow. */
+struct gfi_rma_reply {
+    uint64_t header;
+    uint64_t id;
+    uint64_t offset;
+    uint32_t error; /* 0, or an FI_ error; then no bytes follow */
     uint32_t resv;
     uint8_t bytes[];
 } __attribute__((packed));

@@ -378,6 +378,54 @@ static ucs_status_t gfi_arrive_atomic_reply(void *arg, void *data, size_t length
     return UCS_OK;
 }
 
+static ucs_status_t gfi_arrive_rma_write(void *arg, void *data, size_t length, unsigned flags)
+{
+    const struct gfi_rma_write *write = data;
+    struct gfi_peer *peer;
+
+    (void)flags;
+    if (length <= sizeof(*write)) {
+        return gfi_arrive_bad("an RMA_WRITE of a wrong length");
+    }
+    peer = gfi_arrive_peer(arg, write->header);
+    if (peer != NULL) {
+        gfi_rma_piece_on_write(peer, write, length - sizeof(*write));
+    }
+    return UCS_OK;
+}
+
+static ucs_status_t gfi_arrive_rma_read(void *arg, void *data, size_t length, unsigned flags)
+{
+    const struct gfi_rma_read *read = data;
+    struct gfi_peer *peer;
+
+    (void)flags;
+    if (length != sizeof(*read) || read->length == 0) {
+        return gfi_arrive_bad("an RMA_READ of a wrong length");
+    }
+    peer = gfi_arrive_peer(arg, read->header);
+    if (peer != NULL) {
+        gfi_rma_piece_on_read(peer, read);
+    }
+    return UCS_OK;
+}
+
+static ucs_status_t gfi_arrive_rma_reply(void *arg, void *data, size_t length, unsigned flags)
+{
+    const struct gfi_rma_reply *reply = data;
+    struct gfi_peer *peer;
+
+    (void)flags;
+    if (length < sizeof(*reply)) {
+        return gfi_arrive_bad("an RMA_REPLY of a wrong length");
+    }
+    peer = gfi_arrive_peer(arg, reply->header);
+    if (peer != NULL) {
+        gfi_rma_on_piece(peer, reply, length - sizeof(*reply));
+    }
+    return UCS_OK;
+}
+
 int gfi_arrive_init(struct gfi_domain *domain)
 {
     static const uct_am_callback_t handlers[GFI_AM_LAST] = {
@@ -396,6 +444,9 @@ int gfi_arrive_init(struct gfi_domain *domain)
         [GFI_AM_RMA_EVENT] = gfi_arrive_rma_event,
         [GFI_AM_ATOMIC] = gfi_arrive_atomic,
         [GFI_AM_ATOMIC_REPLY] = gfi_arrive_atomic_reply,
+        [GFI_AM_RMA_WRITE] = gfi_arrive_rma_write,
+        [GFI_AM_RMA_READ] = gfi_arrive_rma_read,
+        [GFI_AM_RMA_REPLY] = gfi_arrive_rma_reply,
     };
     uint8_t id;
 

@@ -94,6 +94,7 @@ struct gfi_op {
 
     uint64_t remote_addr, key; /* READ, WRITE */
     struct gfi_rkey *rkey;
+    size_t pieces; /* READ, WRITE: messages that the target has not answered */
     bool flushed, awaits_fin;
     uint64_t dst_ep; /* the target's endpoint, in the header's place */
 };
@@ -263,6 +264,25 @@ void gfi_rma_run(struct gfi_op *op);
 void gfi_rma_start_waiting(struct gfi_peer *peer);
 void gfi_rma_on_reply(struct gfi_peer *peer, const struct gfi_key_reply *reply);
 void gfi_rma_on_request(struct gfi_peer *peer, const struct gfi_key_request *request);
+
+void gfi_rma_on_piece(struct gfi_peer *peer, const struct gfi_rma_reply *reply, size_t len);
+
+/* ---- RMA by messages (gfi_rma_piece.c) ---- */
+
+/** The bytes that one message has, at most. */
+size_t gfi_rma_piece_max(const struct gfi_domain *domain);
+
+/**
+ * Locked: send a piece of a READ or WRITE to the target. The piece begins op->done bytes behind the
+ * operation's address.
+ *
+ * @return UCS_OK: the target will answer; UCS_ERR_NO_RESOURCE, or the error of a dead peer.
+ */
+ucs_status_t gfi_rma_piece_send(struct gfi_op *op, const struct iovec *piece);
+
+/** Locked: execute a piece of a peer's operation, and answer. */
+void gfi_rma_piece_on_write(struct gfi_peer *peer, const struct gfi_rma_write *write, size_t len);
+void gfi_rma_piece_on_read(struct gfi_peer *peer, const struct gfi_rma_read *read);
 
 /* ---- atomic operations (gfi_atomic_op.c) ---- */
 

@@ -228,40 +228,35 @@ void gfi_peers_cleanup(struct gfi_domain *domain)
 
 /* ---- sending ---- */
 
-struct gfi_packed {
-    const void *bytes;
-    size_t len;
-};
-
 static size_t gfi_peer_pack(void *to, void *arg)
 {
-    const struct gfi_packed *packed = arg;
+    const struct gfi_parcel *parcel = arg;
 
-    memcpy(to, packed->bytes, packed->len);
-    return packed->len;
+    memcpy(to, parcel->message, parcel->len);
+    if (parcel->bytes_len > 0) {
+        memcpy((uint8_t *)to + parcel->len, parcel->bytes, parcel->bytes_len);
+    }
+    return parcel->len + parcel->bytes_len;
 }
 
-/* @return UCS_OK, UCS_ERR_NO_RESOURCE, or the error of a dead peer */
-static ucs_status_t gfi_peer_post(struct gfi_peer *peer, uint8_t am_id, const void *message,
-                                  size_t len)
+ucs_status_t gfi_peer_post(struct gfi_peer *peer, uint8_t am_id, const struct gfi_parcel *parcel)
 {
-    struct gfi_packed packed = {.bytes = message, .len = len};
     uint64_t header;
     ssize_t ret;
 
-    if (len <= peer->domain->short_size + sizeof(header)) {
-        memcpy(&header, message, sizeof(header));
+    if (parcel->bytes_len == 0 && parcel->len <= peer->domain->short_size + sizeof(header)) {
+        memcpy(&header, parcel->message, sizeof(header));
         return uct_ep_am_short(peer->uct_ep, am_id, header,
-                               (const uint8_t *)message + sizeof(header),
-                               (unsigned)(len - sizeof(header)));
+                               (const uint8_t *)parcel->message + sizeof(header),
+                               (unsigned)(parcel->len - sizeof(header)));
     }
-    ret = uct_ep_am_bcopy(peer->uct_ep, am_id, gfi_peer_pack, &packed, 0);
+    ret = uct_ep_am_bcopy(peer->uct_ep, am_id, gfi_peer_pack, (void *)parcel, 0);
     return ret >= 0 ? UCS_OK : (ucs_status_t)ret;
 }
 
-static void gfi_peer_queue(struct gfi_peer *peer, uint8_t am_id, const void *message, size_t len)
+static void gfi_peer_queue(struct gfi_peer *peer, uint8_t am_id, const struct gfi_parcel *parcel)
 {
-    struct gfi_ctl *ctl = malloc(sizeof(*ctl) + len);
+    struct gfi_ctl *ctl = malloc(sizeof(*ctl) + parcel->len + parcel->bytes_len);
 
     if (ctl == NULL) { /* without this message the peer would wait for ever */
         GFI_WARN(FI_LOG_EP_CTRL, "no memory for a message to peer %u: it is given up\n", peer->id);
@@ -270,15 +265,14 @@ static void gfi_peer_queue(struct gfi_peer *peer, uint8_t am_id, const void *mes
     }
     ctl->next = NULL;
     ctl->am_id = am_id;
-    ctl->len = (uint32_t)len;
-    memcpy(ctl->bytes, message, len);
+    ctl->len = (uint32_t)gfi_peer_pack(ctl->bytes, (void *)parcel);
     *peer->last_ctl = ctl;
     peer->last_ctl = &ctl->next;
     gfi_peer_update(peer);
     gfi_peer_set_due(peer);
 }
 
-void gfi_peer_send(struct gfi_peer *peer, uint8_t am_id, const void *message, size_t len)
+void gfi_peer_send_parcel(struct gfi_peer *peer, uint8_t am_id, const struct gfi_parcel *parcel)
 {
     ucs_status_t status = UCS_ERR_NO_RESOURCE;
 
@@ -286,13 +280,20 @@ void gfi_peer_send(struct gfi_peer *peer, uint8_t am_id, const void *message, si
         return;
     }
     if (peer->first_ctl == NULL) {
-        status = gfi_peer_post(peer, am_id, message, len);
+        status = gfi_peer_post(peer, am_id, parcel);
     }
     if (status == UCS_ERR_NO_RESOURCE) {
-        gfi_peer_queue(peer, am_id, message, len);
+        gfi_peer_queue(peer, am_id, parcel);
     } else if (status != UCS_OK) {
         gfi_peer_fail(peer, gfi_uct_errno(status));
     }
+}
+
+void gfi_peer_send(struct gfi_peer *peer, uint8_t am_id, const void *message, size_t len)
+{
+    struct gfi_parcel parcel = {.message = message, .len = len};
+
+    gfi_peer_send_parcel(peer, am_id, &parcel);
 }
 
 void gfi_peer_send_fin(struct gfi_peer *peer, uint64_t op, int error)
@@ -304,11 +305,14 @@ void gfi_peer_send_fin(struct gfi_peer *peer, uint64_t op, int error)
 
 bool gfi_peer_progress(struct gfi_peer *peer)
 {
+    struct gfi_parcel parcel = {.bytes_len = 0};
     struct gfi_ctl *ctl;
     ucs_status_t status;
 
     while ((ctl = peer->first_ctl) != NULL) {
-        status = gfi_peer_post(peer, ctl->am_id, ctl->bytes, ctl->len);
+        parcel.message = ctl->bytes;
+        parcel.len = ctl->len;
+        status = gfi_peer_post(peer, ctl->am_id, &parcel);
         if (status == UCS_ERR_NO_RESOURCE) {
             return false;
         }

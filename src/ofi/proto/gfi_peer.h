@@ -34,7 +34,7 @@ struct gfi_ctl {
 /* Contiguous memory behind a peer's key */
 struct gfi_rkey_part {
     uint64_t base, addr, length, access;
-    uct_rkey_bundle_t bundle; /* UCT_INVALID_RKEY: the memory cannot be accessed */
+    uct_rkey_bundle_t bundle; /* UCT_INVALID_RKEY: the NIC does not reach the memory */
 };
 
 /* The known properties of a peer's key */
@@ -109,6 +109,20 @@ int gfi_peer_check(struct gfi_peer *peer);
  * if the peer has failed.
  */
 void gfi_peer_send(struct gfi_peer *peer, uint8_t am_id, const void *message, size_t len);
+
+/** A message of the provider. `bytes` follow the message. */
+struct gfi_parcel {
+    const void *message;
+    size_t len;
+    const void *bytes;
+    size_t bytes_len;
+};
+
+/** Locked: gfi_peer_send() of a message and bytes. */
+void gfi_peer_send_parcel(struct gfi_peer *peer, uint8_t am_id, const struct gfi_parcel *parcel);
+
+/** Locked: send a message now. @return UCS_OK, UCS_ERR_NO_RESOURCE, or the error of a dead peer */
+ucs_status_t gfi_peer_post(struct gfi_peer *peer, uint8_t am_id, const struct gfi_parcel *parcel);
 
 /** Locked: notify the peer that its operation is over. */
 void gfi_peer_send_fin(struct gfi_peer *peer, uint64_t op, int error);

@@ -106,9 +106,6 @@ const struct gfi_rkey_part *gfi_rkey_find_part(const struct gfi_rkey *rkey, uint
 
 int gfi_rkey_part_check(const struct gfi_rkey_part *part, bool is_write)
 {
-    if (part->bundle.rkey == UCT_INVALID_RKEY) {
-        return FI_EKEYREJECTED;
-    }
     return part->access & (is_write ? FI_REMOTE_WRITE : FI_REMOTE_READ) ? 0 : FI_EACCES;
 }
 

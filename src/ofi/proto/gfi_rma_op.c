@@ -2,12 +2,17 @@
  * RMA: keys of peers, and operations that read and write their memory. libfabric's keys have 64
  * bits, UCT's keys are longer. So the initiator asks the target once for the registration behind a
  * key, and the target reports when the registration is closed. The data then moves without the
- * target's help.
+ * target's help. If the NIC does not reach the memory, the target executes the operation by pieces
+ * (gfi_rma_piece.c).
  */
 #include "gfi_op.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+/* Messages of one operation that wait for the target's answer, at most: enough for two processes that
+ * progress in turn. They bound the memory of the target's answers. */
+#define GFI_RMA_PIECES 8
 
 /* ---- keys ---- */
 
@@ -76,6 +81,33 @@ void gfi_rma_on_request(struct gfi_peer *peer, const struct gfi_key_request *req
     gfi_peer_send(peer, GFI_AM_KEY_REPLY, reply, sizeof(*reply) + reply->rkey_len);
 }
 
+/* Whether the NIC reaches the memory of a key. Without RDMA to private memory it reaches memory that this
+ * process can map */
+static bool gfi_rma_is_reached(const struct gfi_domain *domain, const uct_rkey_bundle_t *bundle,
+                               uint64_t addr)
+{
+    const struct gfi_uct *uct = &domain->uct;
+    void *ptr;
+
+    return (uct->md_attr.cap.flags & UCT_MD_FLAG_REG) ||
+           ((uct->attr.cap.flags & UCT_IFACE_FLAG_GET_SHORT) &&
+            uct_rkey_ptr(uct->component, (uct_rkey_bundle_t *)bundle, addr, &ptr) == UCS_OK);
+}
+
+/* Unpacks the key of a part. The key stays invalid if the NIC does not reach the memory */
+static void gfi_rma_unpack(const struct gfi_domain *domain, const struct gfi_key_reply *reply,
+                           struct gfi_rkey_part *part)
+{
+    uct_component_h component = domain->uct.component;
+
+    if (reply->rkey_len == 0 || uct_rkey_unpack(component, reply->rkey, &part->bundle) != UCS_OK) {
+        part->bundle.rkey = UCT_INVALID_RKEY;
+    } else if (!gfi_rma_is_reached(domain, &part->bundle, part->addr)) {
+        uct_rkey_release(component, &part->bundle);
+        part->bundle.rkey = UCT_INVALID_RKEY;
+    }
+}
+
 /* The part of an answer. Without memory for the part, the operation that waits fails as for a hole */
 static void gfi_rma_take_part(struct gfi_peer *peer, struct gfi_rkey *rkey,
                               const struct gfi_key_reply *reply)
@@ -91,9 +123,7 @@ static void gfi_rma_take_part(struct gfi_peer *peer, struct gfi_rkey *rkey,
         rkey->has_hole = true;
         return;
     }
-    if (reply->rkey_len == 0 || uct_rkey_unpack(component, reply->rkey, &part.bundle) != UCS_OK) {
-        part.bundle.rkey = UCT_INVALID_RKEY;
-    }
+    gfi_rma_unpack(peer->domain, reply, &part);
     if (gfi_rkey_add_part(rkey, &part) != 0) {
         rkey->has_hole = true;
         if (part.bundle.rkey != UCT_INVALID_RKEY) {
@@ -163,29 +193,69 @@ static ucs_status_t gfi_rma_register(struct gfi_op *op, const struct iovec *piec
                           UCT_MD_MEM_ACCESS_ALL | UCT_MD_MEM_FLAG_HIDE_ERRORS, &op->memh);
 }
 
-/*
- * Moves one piece of local memory after the other, each within one part of the remote memory. With
- * registrations, one piece is in flight at a time. gfi_rma_start() has found all parts.
- */
-static ucs_status_t gfi_rma_move(struct gfi_op *op)
+/* Returns the largest number of bytes in one message or in one call of UCT. Without RDMA to private memory
+ * UCT has the short calls only */
+static size_t gfi_rma_max(const struct gfi_op *op, const struct gfi_rkey_part *part)
 {
     const uct_iface_attr_t *attr = &op->ep->domain->uct.attr;
-    size_t max = op->type == GFI_OP_READ ? attr->cap.get.max_zcopy : attr->cap.put.max_zcopy;
+    bool is_read = op->type == GFI_OP_READ;
+    size_t max = is_read ? attr->cap.get.max_zcopy : attr->cap.put.max_zcopy;
+
+    if (part->bundle.rkey == UCT_INVALID_RKEY) {
+        return gfi_rma_piece_max(op->ep->domain);
+    }
+    return max > 0 ? max : is_read ? attr->cap.get.max_short : attr->cap.put.max_short;
+}
+
+/* The next piece of local memory, within one part of the remote memory. gfi_rma_start() has found all
+ * parts. */
+static struct iovec gfi_rma_piece(const struct gfi_op *op, size_t done,
+                                  const struct gfi_rkey_part **part_p)
+{
+    uint64_t at = op->remote_addr + done;
+    const struct gfi_rkey_part *part = gfi_rkey_find_part(op->rkey, at);
+    struct iovec piece = gfi_place_piece(&op->place, done);
+
+    piece.iov_len =
+        gfi_min(gfi_min(piece.iov_len, gfi_rma_max(op, part)), gfi_rkey_part_left(part, at));
+    *part_p = part;
+    return piece;
+}
+
+/* Moves a piece by the NIC. @return as the functions of UCT */
+static ucs_status_t gfi_rma_move_piece(struct gfi_op *op, const struct iovec *piece,
+                                       const struct gfi_rkey_part *part)
+{
+    uint64_t at = op->remote_addr + op->done;
+    ucs_status_t status = gfi_rma_register(op, piece);
+
+    return status == UCS_OK ?
+               gfi_rma_post_piece(op, piece, part->addr + (at - part->base), part->bundle.rkey) :
+               status;
+}
+
+/* Moves one piece after the other. With registrations, one piece of the NIC is in flight at a time.
+ * @return UCS_INPROGRESS: UCT's completion, or an answer of the target, goes on */
+static ucs_status_t gfi_rma_move(struct gfi_op *op)
+{
     const struct gfi_rkey_part *part;
     struct iovec piece;
     ucs_status_t status;
-    uint64_t at;
 
     while (op->done < op->len) {
-        at = op->remote_addr + op->done;
-        part = gfi_rkey_find_part(op->rkey, at);
-        piece = gfi_place_piece(&op->place, op->done);
-        piece.iov_len = gfi_min(gfi_min(piece.iov_len, max), gfi_rkey_part_left(part, at));
-        status = gfi_rma_register(op, &piece);
-        if (status == UCS_OK) {
-            status =
-                gfi_rma_post_piece(op, &piece, part->addr + (at - part->base), part->bundle.rkey);
+        piece = gfi_rma_piece(op, op->done, &part);
+        if (part->bundle.rkey == UCT_INVALID_RKEY) {
+            if (op->pieces >= GFI_RMA_PIECES) {
+                return UCS_INPROGRESS;
+            }
+            status = gfi_rma_piece_send(op, &piece);
+            op->done += status == UCS_OK ? piece.iov_len : 0;
+            if (status != UCS_OK) {
+                return status;
+            }
+            continue;
         }
+        status = gfi_rma_move_piece(op, &piece, part);
         if (status == UCS_INPROGRESS) {
             op->comp.count++;
             op->done += piece.iov_len;
@@ -198,7 +268,7 @@ static ucs_status_t gfi_rma_move(struct gfi_op *op)
             op->done += piece.iov_len;
         }
     }
-    return UCS_OK;
+    return op->pieces > 0 ? UCS_INPROGRESS : UCS_OK;
 }
 
 /* A write must have arrived before the target is told about it */
@@ -263,10 +333,10 @@ void gfi_rma_run(struct gfi_op *op)
     }
     if (op->error != 0) {
         gfi_op_complete(op, op->error);
-    } else if (status != UCS_OK) {
-        gfi_op_set_due(op);
-    } else {
+    } else if (status == UCS_OK) {
         gfi_rma_notify(op);
+    } else if (status != UCS_INPROGRESS || op->pieces == 0) {
+        gfi_op_set_due(op);
     }
 }
 
@@ -277,6 +347,35 @@ void gfi_rma_progress(struct gfi_op *op)
         gfi_op_complete(op, op->error);
     } else if (op->rkey != NULL && !op->awaits_fin) {
         gfi_rma_run(op);
+    }
+}
+
+void gfi_rma_on_piece(struct gfi_peer *peer, const struct gfi_rma_reply *reply, size_t len)
+{
+    struct gfi_op *op = gfi_op_find(peer->domain, peer, GFI_OP_READ, reply->id);
+    const struct gfi_rkey_part *part;
+    int error = (int)reply->error;
+
+    if (op == NULL) {
+        op = gfi_op_find(peer->domain, peer, GFI_OP_WRITE, reply->id);
+    }
+    if (op == NULL || op->ep == NULL || op->pieces == 0) {
+        return; /* of an endpoint that was closed, or of an operation that has failed */
+    }
+    if (error == 0 &&
+        (reply->offset >= op->done ||
+         len != (op->type == GFI_OP_READ ? gfi_rma_piece(op, reply->offset, &part).iov_len : 0))) {
+        GFI_WARN(FI_LOG_EP_DATA, "peer %u replies with %zu bytes, which do not fit\n", peer->id,
+                 len);
+        error = FI_EIO;
+    }
+    op->pieces--;
+    op->error = op->error == 0 ? error : op->error;
+    if (error == 0) {
+        gfi_place_write(&op->place, reply->offset, reply->bytes, len);
+    }
+    if (!op->in_flight) {
+        gfi_rma_progress(op);
     }
 }
 
