@@ -748,6 +748,8 @@ static enum MHD_Result http_send(struct http_request *request)
         result = MHD_queue_response(request->connection, request->status, response);
     } else {
         udmon_warn_limited(&limit, "no memory for the answer to an HTTP request%s", "");
+        result =
+            MHD_queue_response(request->connection, MHD_HTTP_SERVICE_UNAVAILABLE, http->no_memory);
     }
     if (request->is_nodes) {
         pthread_mutex_unlock(&http->nodes_lock);
@@ -935,6 +937,7 @@ int http_open(struct http *http, const struct http_options *options, struct stor
               const struct writer *writer, const struct remote *remote, const struct relay *relay,
               struct alerts *alerts)
 {
+    static const char no_memory[] = "the collector has no memory for this answer\n";
     int ret;
 
     memset(http, 0, sizeof(*http));
@@ -957,7 +960,9 @@ int http_open(struct http *http, const struct http_options *options, struct stor
     if (ret < 0) {
         goto err_tls;
     }
-    ret = http_listen(http);
+    http->no_memory = MHD_create_response_from_buffer(strlen(no_memory), (void *)no_memory,
+                                                      MHD_RESPMEM_PERSISTENT);
+    ret = (http->no_memory != NULL) ? http_listen(http) : -ENOMEM;
     if (ret < 0) {
         goto err_tls;
     }
@@ -978,6 +983,9 @@ err_pool:
 err_socket:
     close(http->listen_fd);
 err_tls:
+    if (http->no_memory != NULL) {
+        MHD_destroy_response(http->no_memory);
+    }
     free(http->cert);
     free(http->key);
     if (options->users_file != NULL) {
@@ -1016,6 +1024,7 @@ void http_close(struct http *http)
     close(http->listen_fd);
     http_forget(http->metrics);
     http_forget(http->nodes);
+    MHD_destroy_response(http->no_memory);
     overview_free(&http->overview);
     free(http->cert);
     free(http->key);

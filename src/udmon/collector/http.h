@@ -59,6 +59,7 @@ struct http {
     pthread_mutex_t nodes_lock;              /* of `nodes`, for short steps */
     struct http_cached nodes[HTTP_CACHED];   /* /api/nodes, by the pool */
     struct http_cached metrics[HTTP_CACHED]; /* /metrics, by the HTTP thread */
+    struct MHD_Response *no_memory;          /* for requests that have no memory for an answer */
     pthread_mutex_t lock;                    /* of the connections */
     unsigned requesting, reading; /* connections without a whole request; that read an answer */
     LIST_HEAD(, http_connection) connections;
