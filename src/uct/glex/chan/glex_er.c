@@ -197,7 +197,7 @@ int uct_glex_er_read_credits(uct_glex_vc_t *vc)
     const uct_glex_er_tx_t *er = vc->er_tx;
     uint32_t credits;
 
-    if (!vc->er_tx_mapped) {
+    if (!uct_glex_er_is_mapped(vc)) {
         return 0;
     }
     /* acquire: the lender has read the counted units before, so they may be overwritten */
@@ -229,7 +229,7 @@ void uct_glex_er_starve(uct_glex_vc_t *vc)
 {
     uct_glex_er_tx_t *er = vc->er_tx;
 
-    if (vc->er_tx_mapped && !er->is_starved) {
+    if (uct_glex_er_is_mapped(vc) && !er->is_starved) {
         er->is_starved = 1;
         ucs_list_add_tail(&vc->iface->er.starved, &er->starved);
         vc->iface->due = 1;
@@ -433,22 +433,21 @@ void uct_glex_er_granted(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl)
     vc->tx_fifo.acked.units = vc->tx_fifo.head;
     vc->tx_fifo.acked.msgs = vc->tx_fifo.msgs;
     vc->tx_fifo.units = ctl->fifo_units;
-    vc->er_tx_mapped = (er->ctrl != NULL);
-    vc->tx_fifo.msgs_max = vc->er_tx_mapped ? UCT_GLEX_FIFO_SLOTS : ctl->fifo_msgs;
+    vc->tx_fifo.msgs_max = (er->slots != NULL) ? UCT_GLEX_FIFO_SLOTS : ctl->fifo_msgs;
     vc->tx.vc_id = ctl->vc_id; /* the grant may have overtaken the ACCEPT */
     vc->er_tx = er;
     vc->er_requested = 0;
     vc->er_backoff = 0;
     ucs_debug("glex: vc 0x%x: ER to endpoint 0x%" PRIx64 ", %u units of %u bytes, %u messages%s",
               vc->id, vc->peer, ctl->fifo_units, 1U << ctl->unit_shift, ctl->fifo_msgs,
-              vc->er_tx_mapped ? "" : ", not mapped");
+              (er->slots != NULL) ? "" : ", not mapped");
     uct_glex_er_check_fits(vc);
 }
 
 void uct_glex_er_drop_tx(uct_glex_vc_t *vc)
 {
     if (vc->er_tx != NULL) {
-        if (vc->er_tx_mapped) {
+        if (uct_glex_er_is_mapped(vc)) {
             uct_glex_er_count(vc);
         } else {
             uct_glex_buf_put(vc->er_tx->mirror);
@@ -457,7 +456,6 @@ void uct_glex_er_drop_tx(uct_glex_vc_t *vc)
         glex_ext_unpin(vc->er_tx->pin);
         ucs_free(vc->er_tx);
         vc->er_tx = NULL;
-        vc->er_tx_mapped = 0;
     }
     vc->tx_fifo.units = 0;
     vc->tx_fifo.msgs_max = 0;
@@ -695,14 +693,14 @@ ucs_status_t uct_glex_er_send(uct_glex_vc_t *vc, uint8_t am_id, const void *data
 {
     uct_glex_er_place_t place = {.units = uct_glex_er_units(vc, length)};
 
-    if (vc->er_tx_mapped && (length <= UCT_GLEX_SLOT_DATA)) {
+    if (uct_glex_er_is_mapped(vc) && (length <= UCT_GLEX_SLOT_DATA)) {
         return uct_glex_er_send_slot(vc, am_id, data, length, flags);
     }
     if (!uct_glex_er_reserve(vc, &place)) {
         return UCS_ERR_NO_RESOURCE;
     }
     memcpy(uct_glex_er_pack_ptr(vc, &place), data, length);
-    if (vc->er_tx_mapped) {
+    if (uct_glex_er_is_mapped(vc)) {
         uct_glex_er_publish_units(vc, am_id, length, flags, &place);
         return UCS_OK;
     }
@@ -724,7 +722,7 @@ ssize_t uct_glex_er_bcopy(uct_glex_vc_t *vc, uint8_t am_id, uct_pack_callback_t 
     length = pack_cb(uct_glex_er_pack_ptr(vc, &place), arg);
     ucs_assertv(length <= vc->iface->config.max_bcopy, "packed %zu bytes, at most %zu", length,
                 vc->iface->config.max_bcopy);
-    if (ucs_likely(vc->er_tx_mapped)) {
+    if (ucs_likely(uct_glex_er_is_mapped(vc))) {
         uct_glex_er_publish_packed(vc, am_id, length, &place);
         return length;
     }

@@ -33,7 +33,7 @@ static inline size_t uct_glex_er_pad(uct_glex_fifo_layout_t layout)
 
 /* The FIFO that a VC borrowed */
 struct uct_glex_er_tx {
-    uct_glex_slot_t *slots; /* the ring, only if the FIFO is mapped: vc->er_tx_mapped */
+    uct_glex_slot_t *slots; /* the ring; NULL: the FIFO is not mapped */
     uint8_t *base;          /* where messages are packed: the units, or the mirror */
     uint16_t bcopy_units;   /* units of a message of max_bcopy; 0: too long for the FIFO */
     uct_glex_fifo_layout_t layout;
@@ -44,7 +44,7 @@ struct uct_glex_er_tx {
     uint16_t index;             /* the lender's name of the FIFO */
     uint16_t counted;           /* messages that the NIC's counters include, in total */
     uint32_t offset;            /* of the FIFO in its registration */
-    uct_glex_fifo_ctrl_t *ctrl; /* NULL: the FIFO is not mapped */
+    uct_glex_fifo_ctrl_t *ctrl; /* if mapped */
     uct_glex_buf_t *mirror;     /* local image of the units, only if the FIFO is not mapped */
     ucs_list_link_t starved;    /* in iface->er.starved while is_starved */
     uct_glex_vc_t *vc;
@@ -84,6 +84,29 @@ static inline void uct_glex_er_count_sr(uct_glex_vc_t *vc)
 {
     if (ucs_unlikely(--vc->sr_count == 0)) {
         uct_glex_er_request(vc);
+    }
+}
+
+/** Whether the VC borrowed a FIFO and maps the FIFO, so the FIFO has slots and published credits */
+static UCS_F_ALWAYS_INLINE int uct_glex_er_is_mapped(const uct_glex_vc_t *vc)
+{
+    return (vc->er_tx != NULL) && (vc->er_tx->slots != NULL);
+}
+
+/** Credits of a header arrived. The counters of a header are late for a mapped FIFO, whose lender
+ *  publishes the credits. */
+static UCS_F_ALWAYS_INLINE void uct_glex_er_credits(uct_glex_vc_t *vc, uct_glex_credits_t credits)
+{
+    int more = !uct_glex_er_is_mapped(vc) &&
+               uct_glex_fifo_update(&vc->tx_fifo, credits.word >> 32, credits.word >> 48);
+
+    if (ucs_unlikely((uint16_t)(credits.word >> 16) != vc->mp_tx.limit) &&
+        uct_glex_credit_update(&vc->mp_tx, credits.word >> 16)) {
+        vc->tx_peak = uct_glex_credit_avail(&vc->mp_tx);
+        more = 1;
+    }
+    if (more && ucs_unlikely(vc->num_blocked > 0)) {
+        uct_glex_vc_resume(vc);
     }
 }
 

@@ -134,7 +134,7 @@ void uct_glex_er_recv(uct_glex_iface_t *iface, uint64_t word, uct_glex_credits_t
     if (ucs_unlikely(data == NULL)) {
         return;
     }
-    uct_glex_vc_credits(vc, credits);
+    uct_glex_er_credits(vc, credits);
     uct_glex_er_recv_msg(vc, uct_glex_hdr_seq(word), uct_glex_hdr_am_id(word),
                          uct_glex_hdr_flags(word), data, length, used);
 }

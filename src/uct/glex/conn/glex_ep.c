@@ -170,7 +170,7 @@ ucs_status_t uct_glex_ep_am_short(uct_ep_h tl_ep, uint8_t id, uint64_t header, c
     uct_glex_vc_t *vc = ep->vc;
     ucs_status_t status;
 
-    if (ucs_likely(vc->er_tx_mapped) && ucs_likely(!ep->blocked) &&
+    if (ucs_likely(uct_glex_er_is_mapped(vc)) && ucs_likely(!ep->blocked) &&
         ucs_likely(length <= sizeof(((uct_glex_slot_t *)0)->rest))) {
         status = uct_glex_er_send_short(vc, id, header, payload, length);
     } else if (ucs_likely((vc->er_tx == NULL) && uct_glex_ep_can_use_sr(ep))) {

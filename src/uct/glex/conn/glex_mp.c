@@ -2,6 +2,7 @@
  * Messages that arrive in the message queue (MPQ): find the VC, take the credits in the header, and
  * pass the message on. docs/protocol.md, section 3.
  */
+#include "chan/glex_er.h"
 #include "chan/glex_rx.h"
 #include "conn/glex_ctl.h"
 #include "conn/glex_life.h"
@@ -126,7 +127,7 @@ void uct_glex_mp_recv(uct_glex_iface_t *iface, uint64_t src, void *data, unsigne
     if (ucs_unlikely(word & ((uint64_t)UCT_GLEX_FLAG_ACK << 8))) {
         uct_glex_ctl_acked(vc);
     }
-    uct_glex_vc_credits(vc, hdr->credits);
+    uct_glex_er_credits(vc, hdr->credits);
     if (ucs_unlikely(uct_glex_hdr_type(word) != UCT_GLEX_MP_AM)) {
         uct_glex_mp_recv_other(iface, vc, src, hdr, length);
         return;

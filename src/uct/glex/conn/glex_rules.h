@@ -16,22 +16,33 @@ typedef struct uct_glex_rule {
 
 /* In the order of the bits of uct_glex_rules_flags() */
 static const uct_glex_rule_t uct_glex_rules[] = {
-    {"er_tx_mapped", "WCAO--"},  {"er_rx_mapped", "--AOPF"},  {"lent", "--AOPF"},
+    {"er_tx", "WCAO--"},         {"er_rx_mapped", "--AOPF"},  {"lent", "--AOPF"},
     {"er_requested", "WCAO--"},  {"scheduled", "WCAOPF"},     {"ctl_inflight", "---O--"},
     {"want_grant", "WCAO--"},    {"connect_again", "---O--"}, {"peer_left", "WCAO--"},
     {"peer_dead", "WCAOP-"},     {"is_claimed", "WCAOPF"},    {"is_stale", "WCAO--"},
     {"has_refused", "WCAOPF"},   {"dirty", "WCAOPF"},         {"probing", "WCAOP-"},
-    {"check_pending", "---O--"}, {"is_remote", "WCAOPF"},     {"resume_due", "WCAOPF"}};
+    {"check_pending", "---O--"}, {"is_remote", "WCAOPF"},     {"resume_due", "WCAOPF"},
+};
 
 /** The flags of a VC as bits, in the order of uct_glex_rules[] */
 static inline uint32_t uct_glex_rules_flags(const uct_glex_vc_t *vc)
 {
-    return vc->er_tx_mapped | (vc->er_rx_mapped << 1) | (uct_glex_er_is_lent(vc) << 2) |
-           (vc->er_requested << 3) | (vc->scheduled << 4) | (vc->ctl_inflight << 5) |
-           (vc->want_grant << 6) | (vc->connect_again << 7) | (vc->peer_left << 8) |
-           (vc->peer_dead << 9) | (vc->is_claimed << 10) | (vc->is_stale << 11) |
-           (vc->has_refused << 12) | (vc->dirty << 13) | (vc->probing << 14) |
-           (vc->check_pending << 15) | (vc->is_remote << 16) | (vc->resume_due << 17);
+    const int flags[] = {
+        vc->er_tx != NULL, vc->er_rx_mapped,  uct_glex_er_is_lent(vc),
+        vc->er_requested,  vc->scheduled,     vc->ctl_inflight,
+        vc->want_grant,    vc->connect_again, vc->peer_left,
+        vc->peer_dead,     vc->is_claimed,    vc->is_stale,
+        vc->has_refused,   vc->dirty,         vc->probing,
+        vc->check_pending, vc->is_remote,     vc->resume_due,
+    };
+    uint32_t bits = 0;
+    unsigned i;
+
+    UCS_STATIC_ASSERT(ucs_static_array_size(flags) == ucs_static_array_size(uct_glex_rules));
+    for (i = 0; i < ucs_static_array_size(flags); ++i) {
+        bits |= (uint32_t)flags[i] << i;
+    }
+    return bits;
 }
 
 /** Returns the name of a flag that contradicts the state or another member of the VC, or NULL. No
@@ -46,9 +57,6 @@ static inline const char *uct_glex_rules_broken(const uct_glex_vc_t *vc)
         if (uct_glex_rules[i].states[vc->state] == '-') {
             return uct_glex_rules[i].flag;
         }
-    }
-    if (vc->er_tx_mapped != ((vc->er_tx != NULL) && (vc->er_tx->ctrl != NULL))) {
-        return "er_tx_mapped";
     }
     if (vc->er_rx_mapped != (uct_glex_er_is_lent(vc) && (uct_glex_er_rx_of(vc)->ctrl != NULL))) {
         return "er_rx_mapped";

@@ -50,8 +50,6 @@ struct uct_glex_vc {
     uint16_t rx_seq;
     uint8_t state;             /* enum uct_glex_vc_state */
     uint8_t lent : 2;          /* enum uct_glex_lent */
-    uint8_t er_tx_mapped : 1;  /* er_tx has slots: credits are read where the lender publishes them.
-                                * Headers come late. */
     uint8_t er_rx_mapped : 1;  /* the FIFO that we lent has slots */
     uct_glex_hdr_t tx;         /* header of the next message, without type, id and length: our
                                 * acknowledgement, the peer's name of the VC, the next sequence
@@ -279,22 +277,6 @@ static inline uint64_t uct_glex_vc_hdr_word(const uct_glex_vc_t *vc, unsigned ty
                                             unsigned flags)
 {
     return vc->tx.word | uct_glex_hdr_type_am(type, am_id) | ((uint64_t)flags << 8);
-}
-
-/** Credits of a header arrived */
-static UCS_F_ALWAYS_INLINE void uct_glex_vc_credits(uct_glex_vc_t *vc, uct_glex_credits_t credits)
-{
-    int more = !vc->er_tx_mapped &&
-               uct_glex_fifo_update(&vc->tx_fifo, credits.word >> 32, credits.word >> 48);
-
-    if (ucs_unlikely((uint16_t)(credits.word >> 16) != vc->mp_tx.limit) &&
-        uct_glex_credit_update(&vc->mp_tx, credits.word >> 16)) {
-        vc->tx_peak = uct_glex_credit_avail(&vc->mp_tx);
-        more = 1;
-    }
-    if (more && ucs_unlikely(vc->num_blocked > 0)) {
-        uct_glex_vc_resume(vc);
-    }
 }
 
 #endif
