@@ -261,11 +261,26 @@ static UCS_F_ALWAYS_INLINE int uct_glex_er_is_lent(const uct_glex_vc_t *vc)
 /** Free a released FIFO if all its messages are delivered */
 void uct_glex_er_check_released(uct_glex_vc_t *vc);
 
+/** Whether the peer can map the FIFO that it borrowed. The FIFO then has slots. */
+static UCS_F_ALWAYS_INLINE int uct_glex_er_is_lent_mapped(const uct_glex_vc_t *vc)
+{
+    return uct_glex_er_is_lent(vc) && (uct_glex_er_rx_of(vc)->ctrl != NULL);
+}
+
+/** The credits that the peer has received: published credits, or credits in a header */
+static UCS_F_ALWAYS_INLINE uct_glex_fifo_count_t uct_glex_er_told(const uct_glex_vc_t *vc,
+                                                                  const uct_glex_er_rx_t *er_rx)
+{
+    return (er_rx->ctrl != NULL) ? er_rx->published : vc->advertised;
+}
+
 /** Whether FIFO credits should be returned without waiting for another message */
 static inline int uct_glex_er_must_tell(const uct_glex_vc_t *vc)
 {
+    const uct_glex_er_rx_t *er_rx = uct_glex_er_rx_of(vc);
+
     return (vc->lent == UCT_GLEX_LENT_FIFO) &&
-           uct_glex_fifo_must_tell(&uct_glex_er_rx_of(vc)->fifo, vc->tx.credits.er, vc->advertised);
+           uct_glex_fifo_must_tell(&er_rx->fifo, vc->tx.credits.er, uct_glex_er_told(vc, er_rx));
 }
 
 /** Publish the credits now. Returns 0 if the sender needs a message, too: the sender cannot read
@@ -295,14 +310,15 @@ void uct_glex_er_consumed_slow(uct_glex_vc_t *vc);
 /** A message that took `used` units of the FIFO was delivered */
 static UCS_F_ALWAYS_INLINE void uct_glex_er_consumed(uct_glex_vc_t *vc, uint16_t used)
 {
+    const uct_glex_er_rx_t *er_rx = uct_glex_er_rx_of(vc);
     uint16_t units = (vc->tx.credits.word >> 32) + used;
 
     /* stored as one word, see uct_glex_hdr_t */
     vc->tx.credits.word =
         (vc->tx.credits.word & ~(UINT64_C(0xffff) << 32)) | ((uint64_t)units << 32);
     vc->tx.credits.word += UCT_GLEX_CREDITS_ONE_MSG;
-    if (ucs_unlikely(uct_glex_fifo_must_tell(&uct_glex_er_rx_of(vc)->fifo, vc->tx.credits.er,
-                                             vc->advertised))) {
+    if (ucs_unlikely(uct_glex_fifo_must_tell(&er_rx->fifo, vc->tx.credits.er,
+                                             uct_glex_er_told(vc, er_rx)))) {
         uct_glex_er_consumed_slow(vc);
     }
 }
@@ -316,7 +332,7 @@ void uct_glex_er_recv(uct_glex_iface_t *iface, uint64_t word, uct_glex_credits_t
 static UCS_F_ALWAYS_INLINE uct_glex_slot_t *uct_glex_er_slot(const uct_glex_er_rx_t *er_rx,
                                                              uint16_t num)
 {
-    return &er_rx->slots[num % UCT_GLEX_FIFO_SLOTS];
+    return (uct_glex_slot_t *)(er_rx->ctrl + 1) + num % UCT_GLEX_FIFO_SLOTS;
 }
 
 /** The slot and the word of the next message of a mappable FIFO. NULL: no message yet. */
@@ -375,7 +391,7 @@ static UCS_F_ALWAYS_INLINE unsigned uct_glex_er_take(uct_glex_er_rx_t *er_rx)
     er_rx->arrived = num + 1;
     uct_glex_er_deliver(vc, varies >> 48, slot->data, uct_glex_slot_length(varies));
     vc->tx.credits.word += UCT_GLEX_CREDITS_ONE_MSG;
-    if (ucs_unlikely((uint16_t)((vc->tx.credits.word >> 48) - vc->advertised.msgs) >=
+    if (ucs_unlikely((uint16_t)((vc->tx.credits.word >> 48) - er_rx->published.msgs) >=
                      er_rx->fifo.tell_msgs)) {
         uct_glex_er_consumed_slow(vc);
     }

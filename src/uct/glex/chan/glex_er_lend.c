@@ -14,8 +14,8 @@ static void uct_glex_er_publish_begin(uct_glex_vc_t *vc)
 
     /* relaxed, all stores: the GRANT follows and publishes them */
     for (i = 0; i < UCT_GLEX_FIFO_SLOTS; ++i) {
-        __atomic_store_n(&er_rx->slots[i].word, 0, __ATOMIC_RELAXED); /* the word of the last
-                                                                       * borrower */
+        /* the word of the last borrower */
+        __atomic_store_n(&uct_glex_er_slot(er_rx, i)->word, 0, __ATOMIC_RELAXED);
     }
     __atomic_store_n(&er_rx->ctrl->armed, 1, __ATOMIC_RELAXED);
     er_rx->ctrl->needs_fence = !vc->iface->er.has_membarrier;
@@ -35,7 +35,7 @@ int uct_glex_er_publish_credits(uct_glex_vc_t *vc)
     /* release: the handlers have read the counted slots and units */
     __atomic_store_n(&er_rx->ctrl->credits, (uint32_t)(vc->tx.credits.word >> 32),
                      __ATOMIC_RELEASE);
-    vc->advertised = vc->tx.credits.er;
+    er_rx->published = vc->tx.credits.er;
     /* sequentially consistent: see uct_glex_er_want_credits() */
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     return !uct_glex_er_is_wanted(vc);
@@ -48,7 +48,7 @@ void uct_glex_er_poll_begin(uct_glex_vc_t *vc)
     uct_glex_er_rx_t *er_rx = uct_glex_er_rx_of(vc);
     uct_glex_iface_t *iface = vc->iface;
 
-    if (!uct_glex_er_is_lent(vc) || (er_rx->slots == NULL) || er_rx->is_polled) {
+    if (!uct_glex_er_is_lent(vc) || (er_rx->ctrl == NULL) || er_rx->is_polled) {
         return;
     }
     uct_glex_er_set_armed(er_rx, 0);
@@ -151,7 +151,6 @@ static int uct_glex_er_rx_alloc(const uct_glex_vc_t *vc, uct_glex_er_rx_t *er_rx
     er_rx->base = UCS_PTR_BYTE_OFFSET(er_rx->buf->ptr, uct_glex_er_pad(er_rx->layout));
     ctrl = UCS_PTR_BYTE_OFFSET(er_rx->base, (size_t)units << er_rx->layout.unit_shift);
     er_rx->ctrl = er_rx->buf->nic_memory ? ctrl : NULL;
-    er_rx->slots = er_rx->buf->nic_memory ? (uct_glex_slot_t *)(ctrl + 1) : NULL;
     if (er_rx->buf->nic_memory) {
         /* A borrower with a mapping may have UCT_GLEX_FIFO_SLOTS messages in flight, a borrower
          * without a mapping `msgs_max`. Return credits often enough for both. */
@@ -187,8 +186,7 @@ int uct_glex_er_lend(uct_glex_vc_t *vc)
     vc->lent = UCT_GLEX_LENT_FIFO;
     vc->rx_fifo_index = index;
     er_rx->fifo.next = vc->tx.credits.er.units; /* an earlier FIFO is consumed */
-    vc->er_rx_mapped = (er_rx->ctrl != NULL);
-    if (vc->er_rx_mapped) {
+    if (er_rx->ctrl != NULL) {
         uct_glex_er_publish_begin(vc);
     }
     return 1;
@@ -215,7 +213,6 @@ uct_glex_er_rx_t *uct_glex_er_lease_rx(uct_glex_vc_t *vc)
     uct_glex_er_poll_end(vc->iface, er_rx);
     er_rx->vc = NULL;
     vc->lent = UCT_GLEX_LENT_NONE;
-    vc->er_rx_mapped = 0;
     vc->ctl &= ~UCT_GLEX_CTL_ER_REVOKE; /* no REVOKE for a FIFO that is not lent any more */
     return er_rx;
 }
@@ -260,7 +257,7 @@ void uct_glex_er_consumed_slow(uct_glex_vc_t *vc)
     if (!uct_glex_er_must_tell(vc)) {
         return;
     }
-    if (!vc->er_rx_mapped) {
+    if (!uct_glex_er_is_lent_mapped(vc)) {
         uct_glex_vc_schedule(vc); /* the next message may return the credits */
     } else if (!uct_glex_er_publish_credits(vc)) {
         uct_glex_ctl_post(vc, UCT_GLEX_CTL_CREDIT);

@@ -132,7 +132,8 @@ static ucs_status_t uct_glex_ctl_send_ack(uct_glex_vc_t *vc)
 /* Send a CTL if flags are due, else an ACK if no other message carried the acknowledgement */
 static ucs_status_t uct_glex_ctl_send_due(uct_glex_vc_t *vc)
 {
-    if ((vc->ctl & UCT_GLEX_CTL_CREDIT) && vc->er_rx_mapped && !uct_glex_er_is_wanted(vc)) {
+    if ((vc->ctl & UCT_GLEX_CTL_CREDIT) && uct_glex_er_is_lent_mapped(vc) &&
+        !uct_glex_er_is_wanted(vc)) {
         vc->ctl &= ~UCT_GLEX_CTL_CREDIT; /* the sender is awake, and reads the published credits */
     }
     if (uct_glex_credit_must_tell(&vc->mp_rx, vc->advertised_limit) || uct_glex_er_must_tell(vc)) {

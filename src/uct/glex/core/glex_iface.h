@@ -30,14 +30,14 @@ typedef struct uct_glex_vc uct_glex_vc_t;
  * A FIFO in use without a borrower belongs to a lease. */
 typedef struct uct_glex_er_rx {
     uct_glex_vc_t *vc;          /* the borrower, NULL: none */
-    uct_glex_slot_t *slots;     /* NULL: the FIFO cannot be mapped */
     uint8_t *base;              /* the units */
-    uct_glex_fifo_ctrl_t *ctrl; /* NULL: the FIFO cannot be mapped */
+    uct_glex_fifo_ctrl_t *ctrl; /* before the slots; NULL: the FIFO cannot be mapped */
     uct_glex_buf_t *buf;
     uint16_t arrived; /* messages taken from slots, in all */
     uct_glex_fifo_rx_t fifo;
     uct_glex_fifo_layout_t layout;
-    uint16_t swept; /* `arrived` at the last sweep */
+    uct_glex_fifo_count_t published; /* credits, if the FIFO can be mapped */
+    uint16_t swept;                  /* `arrived` at the last sweep */
     union {
         uint16_t poll_index; /* in iface->er.polled[] while is_polled */
         uint16_t next_free;  /* while not lent: index of the next free FIFO */

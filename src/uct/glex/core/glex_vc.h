@@ -50,13 +50,12 @@ struct uct_glex_vc {
     uint16_t rx_seq;
     uint8_t state;             /* enum uct_glex_vc_state */
     uint8_t lent : 2;          /* enum uct_glex_lent */
-    uint8_t er_rx_mapped : 1;  /* the FIFO that we lent has slots */
     uct_glex_hdr_t tx;         /* header of the next message, without type, id and length: our
                                 * acknowledgement, the peer's name of the VC, the next sequence
                                 * number, and the totals that we consumed and grant */
     uint16_t advertised_limit; /* mp_limit of the last header */
     uint16_t peer_hint;        /* from glex_ext_peer_hint() */
-    uct_glex_fifo_count_t advertised; /* ER credits published last, or sent in the last header */
+    uct_glex_fifo_count_t advertised; /* ER credits in the last header */
     uint64_t peer;
     uct_glex_iface_t *iface;
 
@@ -258,9 +257,7 @@ static UCS_F_ALWAYS_INLINE glex_ep_addr_t uct_glex_vc_dest(const uct_glex_vc_t *
 static inline void uct_glex_vc_advertised(uct_glex_vc_t *vc)
 {
     vc->advertised_limit = vc->tx.credits.word >> 16;
-    if (!vc->er_rx_mapped) {
-        vc->advertised = vc->tx.credits.er;
-    }
+    vc->advertised = vc->tx.credits.er;
     if (ucs_unlikely(vc->tx.word & ((uint64_t)UCT_GLEX_FLAG_ACK << 8))) {
         vc->tx.flags &= ~UCT_GLEX_FLAG_ACK;
     }
