@@ -49,12 +49,13 @@ static void uct_glex_ctl_fill(uct_glex_vc_t *vc, uct_glex_ctl_msg_t *msg, unsign
     }
 }
 
-/* The control flags to send now. If the peer requested a FIFO, the flags grant or refuse a FIFO. */
+/* The control flags to send now. GRANT without a lent FIFO is the answer that a request of the peer
+ * waits for: lends a FIFO, or refuses the request. */
 static unsigned uct_glex_ctl_take_flags(uct_glex_vc_t *vc)
 {
-    if (vc->want_grant) {
-        vc->want_grant = 0;
-        vc->ctl |= uct_glex_er_lend(vc) ? UCT_GLEX_CTL_ER_GRANT : UCT_GLEX_CTL_ER_NACK;
+    if ((vc->ctl & UCT_GLEX_CTL_ER_GRANT) && (vc->lent != UCT_GLEX_LENT_FIFO) &&
+        !uct_glex_er_lend(vc)) {
+        vc->ctl = (vc->ctl & ~UCT_GLEX_CTL_ER_GRANT) | UCT_GLEX_CTL_ER_NACK;
     }
     return vc->ctl;
 }
@@ -139,7 +140,7 @@ static ucs_status_t uct_glex_ctl_send_due(uct_glex_vc_t *vc)
     if (uct_glex_credit_must_tell(&vc->mp_rx, vc->advertised_limit) || uct_glex_er_must_tell(vc)) {
         vc->ctl |= UCT_GLEX_CTL_CREDIT;
     }
-    if (((vc->ctl != 0) || vc->want_grant) && !vc->ctl_inflight) {
+    if ((vc->ctl != 0) && !vc->ctl_inflight) {
         return uct_glex_ctl_send(vc);
     }
     return (vc->tx.flags & UCT_GLEX_FLAG_ACK) ? uct_glex_ctl_send_ack(vc) : UCS_OK;
@@ -262,8 +263,9 @@ static void uct_glex_ctl_process(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl)
         uct_glex_er_released(vc, ctl);
     }
     if (ctl->flags & UCT_GLEX_CTL_ER_REQUEST) {
-        vc->want_grant = 1;
-        uct_glex_vc_schedule(vc);
+        /* The FIFO is lent when the answer is sent. A peer that has a FIFO gets no other FIFO. */
+        uct_glex_ctl_post(vc, (vc->lent == UCT_GLEX_LENT_FIFO) ? UCT_GLEX_CTL_ER_NACK :
+                                                                 UCT_GLEX_CTL_ER_GRANT);
     }
     /* A REVOKE beside a GRANT revokes the FIFO just granted */
     if (ctl->flags & UCT_GLEX_CTL_ER_GRANT) {

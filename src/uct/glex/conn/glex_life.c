@@ -118,7 +118,7 @@ static void uct_glex_vc_clear_flags(uct_glex_vc_t *vc)
     vc->peer_left = 0;
     vc->peer_dead = vc->peer_dead && (vc->state != UCT_GLEX_VC_FAILED);
     vc->ctl_inflight = 0;
-    vc->want_grant = 0;
+    vc->ctl = 0;
     vc->connect_again = 0;
     vc->check_pending = 0;
 }

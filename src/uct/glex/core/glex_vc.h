@@ -95,7 +95,6 @@ struct uct_glex_vc {
                                 * most */
     uint8_t scheduled : 1;     /* uct_glex_vc_schedule(); uct_glex_ctl_progress() */
     uint8_t ctl_inflight : 1;  /* ctl: a CTL or ACCEPT of ours is not acknowledged */
-    uint8_t want_grant : 1;    /* ctl: the peer requested a FIFO */
     uint8_t connect_again : 1; /* ctl, error: our CONNECT was lost, the peer's came */
     uint8_t peer_left : 1;     /* vc: the peer's END arrived. The VC closes when the peer's messages
                                 * are here. */
