@@ -147,7 +147,7 @@ void holds_report(void)
                 "%u tail %u msgs %u acked %u; lent %d: head %u told %u; rx started %u waiting %u\n",
                 vc->id, (unsigned long)vc->peer, vc->state, vc->mp_tx.sent, vc->mp_tx.limit,
                 vc->mp_rx.rcvd, vc->mp_rx.window, vc->tx.seq, vc->rx_seq, vc->ctl, vc->ctl_inflight,
-                vc->num_blocked, vc->er_tx != NULL, vc->er_requested, vc->tx_fifo.units,
+                vc->num_blocked, vc->er_tx != NULL, uct_glex_er_is_requested(vc), vc->tx_fifo.units,
                 vc->tx_fifo.head, vc->tx_fifo.acked.units, vc->tx_fifo.msgs, vc->tx_fifo.acked.msgs,
                 vc->lent, vc->tx.credits.er.units, vc->advertised.units, vc->rx_started,
                 uct_glex_vc_is_waiting(vc));

@@ -429,7 +429,7 @@ static void report_vc(const uct_glex_vc_t *vc)
             vc->id, vc->state, vc->mp_tx.sent, vc->mp_tx.limit, vc->mp_rx.rcvd,
             vc->advertised_limit, vc->mp_rx.window, vc->tx.seq, vc->rx_seq, vc->ctl,
             vc->ctl_inflight, vc->tx.flags & UCT_GLEX_FLAG_ACK, vc->scheduled, vc->num_blocked,
-            vc->peer_key, vc->er_tx != NULL, vc->er_requested, vc->tx_fifo.head,
+            vc->peer_key, vc->er_tx != NULL, uct_glex_er_is_requested(vc), vc->tx_fifo.head,
             vc->tx_fifo.acked.units, vc->tx_fifo.msgs, vc->tx_fifo.acked.msgs, vc->tx_fifo.units,
             vc->lent, vc->iface->er_rx[vc->rx_fifo_index].fifo.next, vc->tx.credits.er.units,
             vc->advertised.units, vc->tx.credits.er.msgs, vc->advertised.msgs,

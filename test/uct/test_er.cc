@@ -327,8 +327,8 @@ TEST(Er, RequestsBackOff)
             EXPECT_OK(rivals.holder.am_short(AM_ID, 0, NULL, 0));
             EXPECT_OK(rivals.refused.am_short(AM_ID, 1, NULL, 0));
             progress();
-            requests += !asked && rivals.refused.vc()->er_requested;
-            asked = rivals.refused.vc()->er_requested;
+            requests += !asked && uct_glex_er_is_requested(rivals.refused.vc());
+            asked = uct_glex_er_is_requested(rivals.refused.vc());
         }
         EXPECT_GE(requests, 7u); /* after 256, 512, 1024, ... */
         EXPECT_LE(requests, 9u);

@@ -300,18 +300,17 @@ int uct_glex_er_has_new_credits(uct_glex_iface_t *iface)
 void uct_glex_er_request(uct_glex_vc_t *vc)
 {
     if (uct_glex_iface_has_channel(vc->iface, UCT_GLEX_CHANNEL_ER) && (vc->er_tx == NULL) &&
-        !vc->er_requested) {
-        vc->er_requested = 1;
+        !(vc->ctl & UCT_GLEX_CTL_ER_REQUEST)) {
+        vc->sr_count = 0;
         uct_glex_ctl_post(vc, UCT_GLEX_CTL_ER_REQUEST);
     }
 }
 
 void uct_glex_er_refused(uct_glex_vc_t *vc)
 {
-    if (!vc->er_requested) {
+    if (!uct_glex_er_is_requested(vc)) {
         return;
     }
-    vc->er_requested = 0;
     vc->sr_count = UCT_GLEX_ER_RETRY << vc->er_backoff;
     if (vc->er_backoff < UCT_GLEX_ER_MAX_BACKOFF) {
         ++vc->er_backoff;
@@ -412,7 +411,7 @@ void uct_glex_er_granted(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl)
     if ((er == NULL) || (uct_glex_er_map(vc, er, ctl) != UCS_OK)) {
         ucs_free(er);
         uct_glex_er_post_released(vc, ctl->fifo_index, ctl->fifo_gen);
-        vc->er_requested = 1;
+        vc->sr_count = 0;
         uct_glex_er_refused(vc);
         return;
     }
@@ -436,7 +435,6 @@ void uct_glex_er_granted(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl)
     vc->tx_fifo.msgs_max = (er->slots != NULL) ? UCT_GLEX_FIFO_SLOTS : ctl->fifo_msgs;
     vc->tx.vc_id = ctl->vc_id; /* the grant may have overtaken the ACCEPT */
     vc->er_tx = er;
-    vc->er_requested = 0;
     vc->er_backoff = 0;
     ucs_debug("glex: vc 0x%x: ER to endpoint 0x%" PRIx64 ", %u units of %u bytes, %u messages%s",
               vc->id, vc->peer, ctl->fifo_units, 1U << ctl->unit_shift, ctl->fifo_msgs,
@@ -459,7 +457,6 @@ void uct_glex_er_drop_tx(uct_glex_vc_t *vc)
     }
     vc->tx_fifo.units = 0;
     vc->tx_fifo.msgs_max = 0;
-    vc->er_requested = 0;
 }
 
 /* Return the FIFO to the lender */

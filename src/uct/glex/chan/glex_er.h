@@ -71,6 +71,12 @@ void uct_glex_er_refused(uct_glex_vc_t *vc);
 /** The lender wants its FIFO back */
 void uct_glex_er_recv_revoke(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl);
 
+/** Whether the peer was asked for a FIFO, or will be asked when the VC connects */
+static inline int uct_glex_er_is_requested(const uct_glex_vc_t *vc)
+{
+    return (vc->sr_count == 0) && (vc->er_tx == NULL) && !uct_glex_vc_is_over(vc);
+}
+
 /** A VC connects: request a FIFO at once, unless messages must go through SR before */
 static inline void uct_glex_er_connect(uct_glex_vc_t *vc)
 {
@@ -82,7 +88,7 @@ static inline void uct_glex_er_connect(uct_glex_vc_t *vc)
 /** A message went through SR: after vc->sr_count messages, request a FIFO */
 static inline void uct_glex_er_count_sr(uct_glex_vc_t *vc)
 {
-    if (ucs_unlikely(--vc->sr_count == 0)) {
+    if ((vc->sr_count > 0) && ucs_unlikely(--vc->sr_count == 0)) {
         uct_glex_er_request(vc);
     }
 }

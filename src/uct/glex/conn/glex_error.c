@@ -19,10 +19,6 @@
  * for a FIFO, so uct_glex_er_connect() requests a FIFO again. */
 static void uct_glex_error_connect_lost(uct_glex_vc_t *vc)
 {
-    if (vc->er_requested) {
-        vc->er_requested = 0;
-        vc->sr_count = 0;
-    }
     if (vc->state == UCT_GLEX_VC_CONNECTING) {
         vc->state = UCT_GLEX_VC_WAIT_MPQ;
     } else if (vc->state == UCT_GLEX_VC_OPEN) {

@@ -69,7 +69,8 @@ struct uct_glex_vc {
     uct_glex_credit_rx_t mp_rx; /* credits for the peer; window 0: no entries of our MPQ are
                                  * reserved for the peer */
     uint16_t tx_peak;           /* credits after the last update */
-    uint16_t sr_count;          /* messages through SR until a FIFO is requested; 0: at once */
+    uint16_t sr_count;          /* messages through SR until a FIFO is requested; 0: the request was
+                                 * sent, or goes with CONNECT or ACCEPT */
     uint16_t rx_started;        /* messages at the head of `rx` whose data is here or is being
                                  * fetched. VC over: dropped messages whose Gets have not ended */
     uint16_t left_seq;          /* peer_left: sequence number after its last message */
@@ -90,7 +91,6 @@ struct uct_glex_vc {
                     * delivered all our messages. Else UCS_OK. */
 
     /* Flags, each with the files or functions that write the flag */
-    uint8_t er_requested : 1;  /* er, error: a FIFO was requested from the peer */
     uint8_t er_backoff : 3;    /* er: refusals since the last FIFO, UCT_GLEX_ER_MAX_BACKOFF at
                                 * most */
     uint8_t scheduled : 1;     /* uct_glex_vc_schedule(); uct_glex_ctl_progress() */
