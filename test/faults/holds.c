@@ -60,7 +60,8 @@ static bool vc_is_busy(uct_glex_vc_t *vc)
 
     return !ucs_list_is_empty(&vc->rx) || !ucs_queue_is_empty(&vc->tx_ops) || vc->rx_started > 0 ||
            uct_glex_vc_is_waiting(vc) || vc->num_blocked > 0 ||
-           (failed && (vc->mp_rx.window > 0 || vc->lent || vc->er_tx != NULL || vc->scheduled));
+           (failed && (vc->mp_rx.window > 0 || vc->lent || vc->er_tx != NULL ||
+                       uct_glex_vc_is_scheduled(vc)));
 }
 
 static void read_vcs(struct board_holds *holds, unsigned living)

@@ -428,13 +428,13 @@ static void report_vc(const uct_glex_vc_t *vc)
             "%u head %u told %u msgs %u told %u; rx %lu started %u waiting %d; tx_ops %d\n",
             vc->id, vc->state, vc->mp_tx.sent, vc->mp_tx.limit, vc->mp_rx.rcvd,
             vc->advertised_limit, vc->mp_rx.window, vc->tx.seq, vc->rx_seq, vc->ctl,
-            vc->ctl_inflight, vc->tx.flags & UCT_GLEX_FLAG_ACK, vc->scheduled, vc->num_blocked,
-            vc->peer_key, vc->er_tx != NULL, uct_glex_er_is_requested(vc), vc->tx_fifo.head,
-            vc->tx_fifo.acked.units, vc->tx_fifo.msgs, vc->tx_fifo.acked.msgs, vc->tx_fifo.units,
-            vc->lent, vc->iface->er_rx[vc->rx_fifo_index].fifo.next, vc->tx.credits.er.units,
-            vc->advertised.units, vc->tx.credits.er.msgs, vc->advertised.msgs,
-            ucs_list_length((ucs_list_link_t *)&vc->rx), vc->rx_started, uct_glex_vc_is_waiting(vc),
-            !ucs_queue_is_empty((ucs_queue_head_t *)&vc->tx_ops));
+            vc->ctl_inflight, vc->tx.flags & UCT_GLEX_FLAG_ACK, uct_glex_vc_is_scheduled(vc),
+            vc->num_blocked, vc->peer_key, vc->er_tx != NULL, uct_glex_er_is_requested(vc),
+            vc->tx_fifo.head, vc->tx_fifo.acked.units, vc->tx_fifo.msgs, vc->tx_fifo.acked.msgs,
+            vc->tx_fifo.units, vc->lent, vc->iface->er_rx[vc->rx_fifo_index].fifo.next,
+            vc->tx.credits.er.units, vc->advertised.units, vc->tx.credits.er.msgs,
+            vc->advertised.msgs, ucs_list_length((ucs_list_link_t *)&vc->rx), vc->rx_started,
+            uct_glex_vc_is_waiting(vc), !ucs_queue_is_empty((ucs_queue_head_t *)&vc->tx_ops));
     report_rx(vc);
 }
 

@@ -52,6 +52,7 @@ static ucs_status_t uct_glex_vc_new(uct_glex_iface_t *iface, uint64_t peer, uint
     ucs_list_head_init(&vc->eps);
     ucs_list_head_init(&vc->rx);
     ucs_list_head_init(&vc->wait);
+    uct_glex_vc_schedule_end(vc);
     ucs_queue_head_init(&vc->tx_ops);
 
     status = uct_glex_table_add(vc);

@@ -168,7 +168,7 @@ static void uct_glex_table_unlink(uct_glex_vc_t *vc)
 /* Whether nothing refers to the VC any more */
 static int uct_glex_table_is_unused(uct_glex_vc_t *vc)
 {
-    return ucs_list_is_empty(&vc->eps) && !vc->scheduled && (vc->num_ops == 0) &&
+    return ucs_list_is_empty(&vc->eps) && !uct_glex_vc_is_scheduled(vc) && (vc->num_ops == 0) &&
            (vc->lease == NULL) && !uct_glex_lease_is_needed(vc);
 }
 

@@ -93,7 +93,6 @@ struct uct_glex_vc {
     /* Flags, each with the files or functions that write the flag */
     uint8_t er_backoff : 3;    /* er: refusals since the last FIFO, UCT_GLEX_ER_MAX_BACKOFF at
                                 * most */
-    uint8_t scheduled : 1;     /* uct_glex_vc_schedule(); uct_glex_ctl_progress() */
     uint8_t ctl_inflight : 1;  /* ctl: a CTL or ACCEPT of ours is not acknowledged */
     uint8_t connect_again : 1; /* ctl, error: our CONNECT was lost, the peer's came */
     uint8_t peer_left : 1;     /* vc: the peer's END arrived. The VC closes when the peer's messages
@@ -115,7 +114,7 @@ struct uct_glex_vc {
                               * open, in iface->sr.rx_wait (for a receive buffer). VC over: in
                               * iface->vc_table.over, or .unused once another VC has the place */
     ucs_queue_head_t tx_ops; /* operations in the order of posting, for flush */
-    ucs_queue_elem_t active; /* in iface->active or iface->blocked while scheduled */
+    ucs_queue_elem_t active; /* in iface->active or iface->blocked, or next is `active` itself */
 };
 
 _Static_assert(offsetof(struct uct_glex_vc, iface) == 56, "what a short message needs is one line");
@@ -159,14 +158,31 @@ static inline int uct_glex_vc_is_gone(const uct_glex_vc_t *vc)
     return uct_glex_iface_is_gone(vc->iface, vc->peer, vc->peer_uuid, vc->epoch);
 }
 
+/** Whether progress will look at the VC: it is in iface->active or iface->blocked */
+static inline int uct_glex_vc_is_scheduled(const uct_glex_vc_t *vc)
+{
+    return vc->active.next != &vc->active;
+}
+
+/** The VC is in neither list */
+static inline void uct_glex_vc_schedule_end(uct_glex_vc_t *vc)
+{
+    vc->active.next = &vc->active;
+}
+
+static inline void uct_glex_vc_schedule_in(uct_glex_vc_t *vc, ucs_queue_head_t *list)
+{
+    if (!uct_glex_vc_is_scheduled(vc)) {
+        vc->active.next = NULL;
+        vc->iface->due = 1;
+        ucs_queue_push(list, &vc->active);
+    }
+}
+
 /** Have progress send the VC's control messages */
 static inline void uct_glex_vc_schedule(uct_glex_vc_t *vc)
 {
-    if (!vc->scheduled) {
-        vc->scheduled = 1;
-        vc->iface->due = 1;
-        ucs_queue_push(&vc->iface->active, &vc->active);
-    }
+    uct_glex_vc_schedule_in(vc, &vc->iface->active);
 }
 
 /** Whether the VC waits in a list */
@@ -188,11 +204,7 @@ static inline void uct_glex_vc_wait(uct_glex_vc_t *vc, ucs_list_link_t *list)
  *  call, unlike after uct_glex_vc_schedule(), the program may sleep. */
 static inline void uct_glex_vc_block(uct_glex_vc_t *vc)
 {
-    if (!vc->scheduled) {
-        vc->scheduled = 1;
-        vc->iface->due = 1;
-        ucs_queue_push(&vc->iface->blocked, &vc->active);
-    }
+    uct_glex_vc_schedule_in(vc, &vc->iface->blocked);
 }
 
 static inline void uct_glex_vc_wait_end(uct_glex_vc_t *vc)
