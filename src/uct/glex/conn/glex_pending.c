@@ -142,7 +142,8 @@ void uct_glex_ep_failed(uct_glex_ep_t *ep, const uct_glex_reason_t *reason, int 
 {
     ucs_status_t err_status;
 
-    ep->is_refused = 0;
+    ucs_list_del(&ep->refused);
+    ucs_list_head_init(&ep->refused);
     if (ep->is_failed) {
         return; /* the endpoint failed before its VC */
     }
