@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 /* Number of pools that VCs share: one for each of the first kinds of enum uct_glex_op_type. */
-#define UCT_GLEX_SHARES 3
+#define UCT_GLEX_SHARES 4
 
 typedef struct uct_glex_share {
     unsigned max;  /* elements of the pool, without the first elements of VCs */

@@ -49,6 +49,7 @@ ucs_status_t uct_glex_op_init(uct_glex_iface_t *iface, const uct_glex_iface_conf
     iface->ops.shares[UCT_GLEX_OP_SR].max = config->srq_capacity;
     iface->ops.shares[UCT_GLEX_OP_ZC].max = config->zc_req_capacity;
     iface->ops.shares[UCT_GLEX_OP_RMA].max = config->rma_req_capacity;
+    iface->ops.shares[UCT_GLEX_OP_PROBE].max = 0; /* none beside the first of each VC */
     return uct_glex_buf_pool_init(&iface->ops.words, iface->md, iface->nic, GLEX_MEM_READ,
                                   UCS_SYS_CACHE_LINE_SIZE, 64, ucs_max(config->zc_req_capacity, 1),
                                   "glex_zc_word");

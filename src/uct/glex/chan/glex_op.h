@@ -14,11 +14,11 @@
 
 enum uct_glex_op_type {
     /* Types with a share for each VC */
-    UCT_GLEX_OP_SR,  /* send unit that the peer fetches */
-    UCT_GLEX_OP_ZC,  /* am_zcopy whose payload the peer fetches */
-    UCT_GLEX_OP_RMA, /* put or get; with `unpack_cb`, a get_bcopy */
+    UCT_GLEX_OP_SR,    /* send unit that the peer fetches */
+    UCT_GLEX_OP_ZC,    /* am_zcopy whose payload the peer fetches */
+    UCT_GLEX_OP_RMA,   /* put or get; with `unpack_cb`, a get_bcopy */
+    UCT_GLEX_OP_PROBE, /* no event: ends when the peer is known to be alive. One for each VC. */
     /* Types without a share */
-    UCT_GLEX_OP_PROBE, /* no event: ends when the peer is known to be alive */
     UCT_GLEX_OP_FETCH, /* RDMA Get of a received message */
     UCT_GLEX_OP_FLUSH  /* no event: only a completion, which is called after all earlier operations
                         * of the VC */

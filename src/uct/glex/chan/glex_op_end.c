@@ -112,10 +112,7 @@ static void uct_glex_op_fail(uct_glex_op_t *op, ucs_status_t status)
         ++iface->done;
         uct_glex_op_invalidate(op);
         op->held = (op->type != UCT_GLEX_OP_PROBE);
-        if (op->held) {
-            uct_glex_op_unshare(op); /* other VCs may have operations in place of the held
-                                      * operation */
-        }
+        uct_glex_op_unshare(op); /* other VCs may have operations in place of a held operation */
     }
     uct_glex_op_invoke_comp(op, status);
     if (!op->held) {
@@ -150,7 +147,6 @@ void uct_glex_op_fail_all(uct_glex_vc_t *vc, ucs_status_t status)
     }
     ucs_queue_splice(&vc->tx_ops, &stays); /* before calling completions, because a completion may
                                             * flush */
-    vc->probing = 0;
     while (!ucs_queue_is_empty(&ends)) {
         uct_glex_op_fail(ucs_queue_pull_elem_non_empty(&ends, uct_glex_op_t, queue), status);
     }
@@ -239,15 +235,14 @@ ucs_status_t uct_glex_op_probe(uct_glex_vc_t *vc)
     ucs_status_t status;
     uct_glex_op_t *op;
 
-    if (vc->probing) {
-        return UCS_OK;
+    if (!uct_glex_op_is_allowed(vc, UCT_GLEX_OP_PROBE)) {
+        return UCS_OK; /* a probe waits for the peer */
     }
     status = uct_glex_op_new(vc, UCT_GLEX_OP_PROBE, NULL, &op);
     if (status != UCS_OK) {
         return status;
     }
     uct_glex_op_posted(op, 1);
-    vc->probing = 1;
     return UCS_OK;
 }
 
@@ -255,10 +250,9 @@ void uct_glex_op_end_probe(uct_glex_vc_t *vc)
 {
     uct_glex_op_t *op;
 
-    if (!vc->probing) {
+    if (vc->held[UCT_GLEX_OP_PROBE] == 0) {
         return;
     }
-    vc->probing = 0;
     ucs_queue_for_each(op, &vc->tx_ops, queue) {
         if ((op->type == UCT_GLEX_OP_PROBE) && !op->done) {
             uct_glex_op_event(vc->iface, op->id, UCS_OK);

@@ -103,7 +103,6 @@ struct uct_glex_vc {
                                 * for dead peers that finds the peer gone, dead or left and nothing
                                 * new from the peer. Also set by an END without ORDERLY. */
     uint8_t dirty : 1;         /* rma: puts without an operation were posted since the last flush */
-    uint8_t probing : 1;       /* op: a probe waits for the peer */
     uint8_t check_pending : 1; /* ep, ctl: an ep_check's CTL is not acknowledged */
     uint8_t is_remote : 1;     /* uct_glex_vc_new(): the peer is on another host */
     uint8_t resume_due : 1;    /* ep, ctl: the NIC refused pending requests */
