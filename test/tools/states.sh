@@ -12,8 +12,8 @@ import sys
 top = sys.argv[1]
 LETTERS = 'NWCAOLPF' # no VC, WAIT_MPQ, CONNECTING, ACCEPTING, OPEN, leaving, PEER_CLOSED, FAILED
 # The messages of each row of the document, as columns of the test
-COLUMNS = [[0], [1], [2], [3], [4, 15, 17, 18, 19], [16], [5, 20, 21], [6], [7, 8], [9], [22], [23],
-           [24], [10], [11], [12, 13, 14]]
+COLUMNS = [[0], [1], [25], [2], [3], [4, 15, 17, 18, 19], [16], [5, 20, 21], [6, 26], [7, 8], [27],
+           [9], [22], [23], [24], [10], [11], [12, 13, 14], [28]]
 
 
 def letter(cell, own):

@@ -43,37 +43,65 @@ enum Sent {
     CTL_REVOKE,  /* wants a FIFO back that was never lent */
     CTL_RELEASED,
     CTL_NACK,
-    OLD_VERSION, /* a CTL of another version of the protocol */
-    TOO_SHORT,   /* an MP without a whole header */
-    AM_EARLY,    /* the message after the next one */
-    AM_AGAIN,    /* the last message once more */
-    AM_ZC,       /* a zero-copy descriptor that is none */
+    OLD_VERSION,     /* a CTL of another version of the protocol */
+    TOO_SHORT,       /* an MP without a whole header */
+    AM_EARLY,        /* the message after the next one */
+    AM_AGAIN,        /* the last message once more */
+    AM_ZC,           /* a zero-copy descriptor that is none */
+    CONNECT_FOREIGN, /* for another interface */
+    END_WORD,        /* the peer leaves in good order, and waits for a claim */
+    END_NAMELESS,    /* refuses a CONNECT */
+    EVENT_ER_LENT,   /* a message in a FIFO that is lent before, if the state lends one */
     COLUMNS
 };
 
 const char *const row_names[] = {"no VC", "WAIT_MPQ", "CONNECTING",  "ACCEPTING",
                                  "OPEN",  "leaving",  "PEER_CLOSED", "FAILED"};
-const char *const sent_names[] = {
-    "CONNECT",     "CONNECT anew", "ACCEPT",     "ACCEPT anew",  "CTL",
-    "ACK",         "END orderly",  "END",        "END unknown",  "AM",
-    "SR",          "type 0",       "ER event",   "ring",         "op event",
-    "CTL REQUEST", "CTL GRANT",    "CTL REVOKE", "CTL RELEASED", "CTL NACK",
-    "old version", "too short",    "AM early",   "AM again",     "AM zero-copy"};
+const char *const sent_names[] = {"CONNECT",
+                                  "CONNECT anew",
+                                  "ACCEPT",
+                                  "ACCEPT anew",
+                                  "CTL",
+                                  "ACK",
+                                  "END orderly",
+                                  "END",
+                                  "END unknown",
+                                  "AM",
+                                  "SR",
+                                  "type 0",
+                                  "ER event",
+                                  "ring",
+                                  "op event",
+                                  "CTL REQUEST",
+                                  "CTL GRANT",
+                                  "CTL REVOKE",
+                                  "CTL RELEASED",
+                                  "CTL NACK",
+                                  "old version",
+                                  "too short",
+                                  "AM early",
+                                  "AM again",
+                                  "AM zero-copy",
+                                  "CONNECT to another",
+                                  "END with word",
+                                  "END without names",
+                                  "ER event, FIFO lent"};
 
 /* The row of the newest VC after a message, by its first letter ("no VC" is N). docs/protocol.md
  * has the same table. */
 const char *const expected[ROWS] = {
     /* CONNECT, ACCEPT: known, another name; CTL, ACK; END: orderly, failed, unknown; AM, SR, type 0;
      * events: ER, ring, operation; CTL: REQUEST, GRANT, REVOKE, RELEASED, NACK; another version, too
-     * short; AM: early, again, zero-copy */
-    /* no VC */ "OO NNNN NNN NNN NNN NNNNN NN NNN",
-    /* WAIT_MPQ */ "AA WWWW WWW WWW WWW WFWWW WW WFW",
-    /* CONNECTING */ "OO OOCC FFF CCC CCC CFCCC CC CFC",
-    /* ACCEPTING */ "AA AAAA PPP AAA AAA AFAAA AA AFA",
-    /* OPEN */ "OO OFOO PFF OFO OOO OFOOO OO OFF",
-    /* leaving */ "LO LFLL LLL PFL LLL LFLLL LL LFF",
-    /* PEER_CLOSED */ "PO PPPP PPP PPP PPP PPPPP PP PPP",
-    /* FAILED */ "OO FFFF FFF FFF FFF FFFFF FF FFF",
+     * short; AM: early, again, zero-copy; CONNECT for another interface, END: with a word, without
+     * names; ER event with a lent FIFO */
+    /* no VC */ "OO NNNN NNN NNN NNN NNNNN NN NNN NNNN",
+    /* WAIT_MPQ */ "AA WWWW WWW WWW WWW WFWWW WW WFW WWWW",
+    /* CONNECTING */ "OO OOCC FFF CCC CCC CFCCC CC CFC CFFC",
+    /* ACCEPTING */ "AA AAAA PPP AAA AAA AFAAA AA AFA APAA",
+    /* OPEN */ "OO OFOO PFF OFO OOO OFOOO OO OFF OPOO",
+    /* leaving */ "LO LFLL LLL PFL LLL LFLLL LL LFF LLLL",
+    /* PEER_CLOSED */ "PO PPPP PPP PPP PPP PPPPP PP PPP PPPP",
+    /* FAILED */ "OO FFFF FFF FFF FFF FFFFF FF FFF FFFF",
 };
 
 std::string without_spaces(std::string text)
@@ -255,6 +283,7 @@ class Stage
         switch (sent) {
         case CONNECT:
         case CONNECT_ANEW:
+        case CONNECT_FOREIGN:
         case ACCEPT:
         case ACCEPT_ANEW:
         case CTL:
@@ -275,6 +304,8 @@ class Stage
         case END_ORDERLY:
         case END_FAILED:
         case END_UNKNOWN:
+        case END_WORD:
+        case END_NAMELESS:
             forge_end(&forged, sent, seq);
             post(forged, sizeof(forged.hdr) + sizeof(forged.end));
             return;
@@ -308,6 +339,11 @@ class Stage
             return;
         case EVENT_ER:
             post_event(UCT_GLEX_EVENT_ER | ((uint64_t)our_id() << 16) | ((uint64_t)seq << 48));
+            return;
+        case EVENT_ER_LENT:
+            send(CTL_REQUEST, seq);
+            take();
+            send(EVENT_ER, seq);
             return;
         case EVENT_RING:
             post_event(UCT_GLEX_EVENT_RING | ((uint64_t)our_id() << 16));
@@ -484,7 +520,7 @@ class Stage
     {
         uct_glex_ctl_t *ctl = &forged->ctl;
 
-        int is_connect = (sent == CONNECT) || (sent == CONNECT_ANEW);
+        int is_connect = (sent == CONNECT) || (sent == CONNECT_ANEW) || (sent == CONNECT_FOREIGN);
 
         int is_accept = (sent == ACCEPT) || (sent == ACCEPT_ANEW);
 
@@ -496,11 +532,26 @@ class Stage
         ctl->flags = ctl_flags(sent);
         ctl->vc_id =
             peer_id() + (((sent == CONNECT_ANEW) || (sent == ACCEPT_ANEW)) ? UCT_GLEX_VC_MAX : 0);
-        ctl->uuid = a.internals()->uuid;
+        ctl->uuid = a.internals()->uuid + ((sent == CONNECT_FOREIGN) ? 2 : 0);
         ctl->src_uuid = b->internals()->uuid;
         ctl->key = b->internals()->md->key;
         if (is_connect) {
             forged->hdr.vc_id = 0;
+        }
+    }
+
+    static uint16_t end_flags(Sent sent)
+    {
+        switch (sent) {
+        case END_ORDERLY:
+            return UCT_GLEX_END_CLAIMS | UCT_GLEX_END_ORDERLY;
+        case END_WORD:
+            return UCT_GLEX_END_WORD | UCT_GLEX_END_ORDERLY;
+        case END_UNKNOWN:
+        case END_NAMELESS:
+            return UCT_GLEX_END_CLAIMS | UCT_GLEX_END_UNKNOWN;
+        default:
+            return UCT_GLEX_END_CLAIMS;
         }
     }
 
@@ -510,14 +561,20 @@ class Stage
 
         forged->hdr.type_am = UCT_GLEX_MP_END;
         end->version = UCT_GLEX_WIRE_VERSION;
-        end->flags = UCT_GLEX_END_CLAIMS | ((sent == END_ORDERLY) ? UCT_GLEX_END_ORDERLY :
-                                            (sent == END_UNKNOWN) ? UCT_GLEX_END_UNKNOWN :
-                                                                    0);
+        end->flags = end_flags(sent);
         end->vc_id = peer_id();
         end->uuid = a.internals()->uuid;
         end->src_uuid = b->internals()->uuid;
         end->last_seq = last_seq;
         end->rx_seq = (vc() != NULL) ? vc()->tx.seq : 0;
+        if (sent == END_WORD) { /* of memory that does not exist */
+            end->word_mh = 0x7654321;
+        } else if (sent == END_NAMELESS) {
+            forged->hdr.vc_id = 0;
+            end->vc_id = 0;
+            end->uuid = b->internals()->uuid; /* the interface that the refused CONNECT is for */
+            end->src_uuid = b->internals()->uuid + 2;
+        }
     }
 
     void post(Forged &forged, size_t length)
@@ -556,6 +613,8 @@ TEST(States, EachMessageInEachState)
                 EXPECT_EQ(letter(stage.row()), letter((Row)row)) << row_names[row];
                 stage.send((Sent)sent);
                 stage.take();
+                EXPECT_TRUE((sent != EVENT_ER_LENT) || (row != OPEN) ||
+                            uct_glex_er_is_lent(stage.vc()));
                 found += letter(stage.row());
                 stage.expect_friend();
                 stage.expect_nothing_held();
