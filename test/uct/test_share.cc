@@ -221,6 +221,59 @@ TEST(Share, SilentPeersLeaveZcopyRequests)
     });
 }
 
+/* Gets from peers on other hosts that do not answer hold requests and bounce buffers. Here the test
+ * takes all that each of 30 connections may hold. One more connection still gets. */
+TEST(Share, SilentPeersLeaveRmaRequests)
+{
+    isolated({{"UCX_GLEX_RMA_REQ_CAPACITY", "16"}, {"GLEX_FAULT", "nomap"}}, [] {
+        const enum uct_glex_op_type rma = UCT_GLEX_OP_RMA;
+        Md md;
+        Iface a(md), b(md);
+        std::list<Iface> peers;
+        std::list<Ep> eps;
+        std::vector<uct_glex_buf_t *> bufs;
+        Ep ep(a, b.address());
+        Memory memory(md, 4096, Memory::PRIVATE);
+        RemoteMemory remote(memory.describe());
+        uct_glex_buf_pool_t *bounce = &a.internals()->ops.bounce;
+        uct_glex_share_t *share = &a.internals()->ops.shares[rma];
+        uct_unpack_callback_t unpack = [](void *arg, const void *data, size_t) {
+            memcpy(arg, data, sizeof(uint64_t));
+        };
+        uct_completion_t comp = {};
+        uint64_t word = 42, found = 0;
+
+        comp.func = [](uct_completion_t *) {};
+        comp.count = 1;
+        EXPECT_OK(ep.put_short(&word, sizeof(word), remote.address, remote.rkey.rkey));
+        EXPECT_OK(ep.flush());
+        for (unsigned i = 0; i < 30; ++i) {
+            peers.emplace_back(md);
+            eps.emplace_back(a, peers.back().address());
+            EXPECT_OK(eps.back().am_short(AM_ID, 0, NULL, 0));
+            while (uct_glex_op_is_allowed(eps.back().vc(), rma)) {
+                ++share->used;
+                ++eps.back().vc()->held[rma];
+                bufs.push_back(NULL);
+                ASSERT_EQ(uct_glex_buf_get(bounce, 0, &bufs.back()), UCS_OK);
+            }
+            EXPECT_GE(eps.back().vc()->held[rma], 1);
+        }
+        EXPECT_GE(share->used, 16u + 14u);
+        EXPECT_EQ(uct_ep_get_bcopy(ep.handle, unpack, &found, sizeof(found), remote.address,
+                                   remote.rkey.rkey, &comp),
+                  UCS_OK);
+        EXPECT_EQ(found, word);
+        for (Ep &silent : eps) {
+            share->used -= silent.vc()->held[rma];
+            silent.vc()->held[rma] = 0;
+        }
+        for (uct_glex_buf_t *buf : bufs) {
+            uct_glex_buf_put(buf);
+        }
+    });
+}
+
 /* A sender breaks the protocol and goes on without credits. The receiver stores no more messages than
  * it granted, and fails the connection. */
 TEST(Share, SenderBeyondItsWindowFails)
