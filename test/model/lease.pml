@@ -2,7 +2,8 @@
  * The end of a connection: END, claim, lease, quarantine (docs/protocol.md, section 13). A lends one
  * FIFO to B. When the lease has ended A lends the same memory to another peer (`owner` is 2). Either
  * side may end the connection at any step, B may be killed, and the connection of the NIC from A to
- * B may break while B lives.
+ * B may break while B lives. A also announces one send unit, and B fetches the unit by a Get. The unit
+ * belongs to the lease, too.
  *
  * The first choice decides about the NIC:
  *  - mapped: B stores into the FIFO and into the claim word by pointers.
@@ -11,7 +12,7 @@
  *    data lies in the entry of the event queue until the owner takes it, and closing A's interface
  *    ends the NIC's connection.
  *
- * Checked: each write finds the memory with its borrower (owner is 1). When nothing goes on any more,
+ * Checked: each write and the Get find the memory with its borrower (owner is 1). When nothing goes on any more,
  * accepted = delivered, or a side was told; and the lease has ended.
  *
  * mutant RESEND=0 END is sent once, and a full queue loses it
@@ -22,7 +23,11 @@
  * mutant PAUSE_ENDS=0 a lease outlives the NIC's connection, which ended when the interface closed
  * mutant CLAIM_FOLLOWS=0 the claim may overtake puts
  * mutant END_CLAIMS_ORDERED=0 END claims also where it may overtake puts
+ * mutant CLAIM_AFTER_GETS=0 B claims while its Get is running
  */
+#ifndef CLAIM_AFTER_GETS
+#define CLAIM_AFTER_GETS 1
+#endif
 #ifndef RESEND
 #define RESEND 1
 #endif
@@ -64,16 +69,23 @@ byte accepted = 0, delivered = 0;
 bool alive = true, gone = false, cut = false, up = true, refused = false, chosen = false;
 bool a_closed = false, b_closed = false, a_told = false, b_error = false;
 bool quarantine = false, done = false, claimed = false, end_claims = false;
+bool getting = false, got = false; /* B's Get */
 
-/* B writes. Data of an event is placed when the owner takes the event, else when the NIC has it. */
-#define WRITE assert(owner == 1)
+/* B writes or reads. Data of an event is placed when the owner takes the event, else when the NIC has it. */
+#define ACCESS assert(owner == 1)
 #define loses (!mapped && !ordered)
+
+#if CLAIM_AFTER_GETS
+#define may_claim (!getting)
+#else
+#define may_claim true
+#endif
 
 /* A takes an event: its data is placed now */
 inline take_event() {
     eq?PUT;
     if
-    :: loses -> WRITE
+    :: loses -> ACCESS
     :: else
     fi
 }
@@ -90,21 +102,26 @@ end:
     do
     :: mapped && alive && b == OPEN && accepted < MESSAGES ->
        if
-       :: WRITE; d_step { ring++; accepted++ }
+       :: ACCESS; d_step { ring++; accepted++ }
        :: mortal -> alive = false
-       :: mortal -> WRITE; alive = false           /* killed before the word */
-       :: mortal -> WRITE; ring++; alive = false
+       :: mortal -> ACCESS; alive = false           /* killed before the word */
+       :: mortal -> ACCESS; ring++; alive = false
        fi
     :: d_step { !mapped && alive && b == OPEN && accepted < MESSAGES && nfull(wire) ->
                 wire!PUT; accepted++ }
+    :: d_step { alive && up && b == OPEN && !got -> getting = true; got = true }
     :: d_step { alive && refused && b == OPEN -> b = OVER; b_error = true } /* error request */
 #if EPOCH
     :: d_step { !mapped && alive && !up && b == OPEN -> b = OVER; b_error = true }
 #endif
     :: d_step { alive && !stays && b == OPEN -> b = OVER; b_closed = true }; /* closes, after END */
        if
-       :: mapped && nfull(mpq_a) -> d_step { mpq_a!END; end_claims = true; claimed = true }
-       :: ordered && nfull(wire) -> d_step { wire!END; end_claims = true; claimed = true }
+       :: mapped && nfull(mpq_a) -> d_step {
+             mpq_a!END;
+             if :: may_claim -> end_claims = true; claimed = true :: else fi }
+       :: ordered && nfull(wire) -> d_step {
+             wire!END;
+             if :: may_claim -> end_claims = true; claimed = true :: else fi }
        :: loses && nfull(mpq_a) ->
           d_step {
              mpq_a!END;
@@ -121,7 +138,7 @@ end:
           :: b == OPEN -> b = OVER; if :: rx != accepted -> b_error = true :: else fi
           :: else                         /* never answered */
           fi }
-    :: alive && b == OVER && !claimed ->
+    :: alive && b == OVER && !claimed && may_claim ->
        if
        :: mapped -> d_step { word = 1; claimed = true }
        :: !mapped && nfull(wire) -> d_step { wire!CLAIM; claimed = true }
@@ -148,8 +165,10 @@ end:
     :: wire??[CLAIM] -> d_step { wire??CLAIM; word = 1 }
 #endif
     :: d_step { up && wire?[PUT] && nfull(eq) -> wire?PUT;
-                if :: !loses -> WRITE :: else fi;
+                if :: !loses -> ACCESS :: else fi;
                 eq!PUT }
+    :: d_step { getting && up && (alive || !mapped) -> ACCESS; getting = false }
+    :: d_step { getting && (!up || (mapped && !alive)) -> getting = false } /* fails */
     :: d_step { up && wire?[CLAIM] -> wire?CLAIM; word = 1 }
     :: d_step { up && wire?[END] && nfull(mpq_a) -> wire?END; mpq_a!END }
     :: d_step { (!alive || !up) && wire?[PUT] -> wire?PUT; refused = true }  /* never left the dead */
