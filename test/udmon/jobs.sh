@@ -110,3 +110,5 @@ stop collector0
 collector 0
 check "the history has a job after its end, and after a restart" await job \
     '[.nodes[].name] == ["n1", "n2"] and .user == "ann" and .until_ms == '"$until_ms"
+check "the demo starts and ends" eval 'OPENGLEX_BUILD=$top "$(dirname "$0")/../../contrib/udmon-demo" --nodes 2 --seconds 1 \
+    --port $((port + 6)) --without-prometheus >"$dir/demo" && grep -q "^page: *http://127.0.0.1:$((port + 6))/$" "$dir/demo"'
