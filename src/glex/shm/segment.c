@@ -498,18 +498,6 @@ enum glex_segment_state glex_segment_open(int dirfd, uint64_t addr, struct glex_
     return GLEX_SEGMENT_LIVING;
 }
 
-bool glex_segment_exists(int dirfd, uint64_t addr)
-{
-    struct glex_segment_header hdr;
-    int fd;
-
-    if (glex_segment_open(dirfd, addr, &hdr, &fd) != GLEX_SEGMENT_LIVING) {
-        return false;
-    }
-    close(fd);
-    return true;
-}
-
 bool glex_segment_is_living(int dirfd, uint64_t addr, uint64_t incarnation)
 {
     struct glex_segment_header hdr;

@@ -84,9 +84,6 @@ enum glex_segment_state glex_segment_open(int dirfd, uint64_t addr, struct glex_
 bool glex_segment_header_is_valid(const struct glex_segment_header *hdr, uint64_t addr,
                                   const struct stat *st);
 
-/** Whether a segment at this address has an owner. */
-bool glex_segment_exists(int dirfd, uint64_t addr);
-
 /** Whether the endpoint with that incarnation still exists at that address. */
 bool glex_segment_is_living(int dirfd, uint64_t addr, uint64_t incarnation);
 

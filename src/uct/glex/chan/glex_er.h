@@ -264,9 +264,6 @@ static UCS_F_ALWAYS_INLINE int uct_glex_er_is_lent(const uct_glex_vc_t *vc)
     return vc->lent != UCT_GLEX_LENT_NONE;
 }
 
-/** Free a released FIFO if all its messages are delivered */
-void uct_glex_er_check_released(uct_glex_vc_t *vc);
-
 /** Whether the peer can map the FIFO that it borrowed. The FIFO then has slots. */
 static UCS_F_ALWAYS_INLINE int uct_glex_er_is_lent_mapped(const uct_glex_vc_t *vc)
 {
@@ -288,10 +285,6 @@ static inline int uct_glex_er_must_tell(const uct_glex_vc_t *vc)
     return (vc->lent == UCT_GLEX_LENT_FIFO) &&
            uct_glex_fifo_must_tell(&er_rx->fifo, vc->tx.credits.er, uct_glex_er_told(vc, er_rx));
 }
-
-/** Publish the credits now. Returns 0 if the sender needs a message, too: the sender cannot read
- *  the credits, or sleeps. */
-int uct_glex_er_publish_credits(uct_glex_vc_t *vc);
 
 /** Whether the sender needs a message with the credits. relaxed: uct_glex_er_publish_credits() has
  *  the fence. */

@@ -7,6 +7,24 @@ int uct_glex_er_is_wanted(const uct_glex_vc_t *vc)
     return __atomic_load_n(&uct_glex_er_rx_of(vc)->ctrl->wanted, __ATOMIC_RELAXED) != 0;
 }
 
+/* Publish the credits now. Returns 0 if the sender needs a message, too: the sender cannot read the
+ * credits, or sleeps. */
+static int uct_glex_er_publish_credits(uct_glex_vc_t *vc)
+{
+    uct_glex_er_rx_t *er_rx = uct_glex_er_rx_of(vc);
+
+    if (er_rx->ctrl == NULL) {
+        return 0;
+    }
+    /* release: the handlers have read the counted slots and units */
+    __atomic_store_n(&er_rx->ctrl->credits, (uint32_t)(vc->tx.credits.word >> 32),
+                     __ATOMIC_RELEASE);
+    er_rx->published = vc->tx.credits.er;
+    /* sequentially consistent: see uct_glex_er_want_credits() */
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    return !uct_glex_er_is_wanted(vc);
+}
+
 static void uct_glex_er_publish_begin(uct_glex_vc_t *vc)
 {
     uct_glex_er_rx_t *er_rx = uct_glex_er_rx_of(vc);
@@ -23,22 +41,6 @@ static void uct_glex_er_publish_begin(uct_glex_vc_t *vc)
     __atomic_store_n(&er_rx->ctrl->wanted, 1, __ATOMIC_RELAXED);
     er_rx->arrived = vc->tx.credits.er.msgs;
     uct_glex_er_publish_credits(vc);
-}
-
-int uct_glex_er_publish_credits(uct_glex_vc_t *vc)
-{
-    uct_glex_er_rx_t *er_rx = uct_glex_er_rx_of(vc);
-
-    if (er_rx->ctrl == NULL) {
-        return 0;
-    }
-    /* release: the handlers have read the counted slots and units */
-    __atomic_store_n(&er_rx->ctrl->credits, (uint32_t)(vc->tx.credits.word >> 32),
-                     __ATOMIC_RELEASE);
-    er_rx->published = vc->tx.credits.er;
-    /* sequentially consistent: see uct_glex_er_want_credits() */
-    __atomic_thread_fence(__ATOMIC_SEQ_CST);
-    return !uct_glex_er_is_wanted(vc);
 }
 
 /* ---- which FIFOs are polled: see glex_er_rx.c ---- */
@@ -226,7 +228,8 @@ void uct_glex_er_lease_end(uct_glex_iface_t *iface, uct_glex_er_rx_t *er_rx)
     iface->er.free = er_rx - iface->er_rx;
 }
 
-void uct_glex_er_check_released(uct_glex_vc_t *vc)
+/* Free a released FIFO if all its messages are delivered */
+static void uct_glex_er_check_released(uct_glex_vc_t *vc)
 {
     uct_glex_er_rx_t *er_rx = uct_glex_er_rx_of(vc);
 
