@@ -103,5 +103,5 @@ start 100 12 -u "http://$address" -f cn3
 check "the collector of another host, by its URL, and a filter from the start" await line 3 '^cn3 '
 check "only what matches" await line 4 '^cn30 '
 ! "$top" -b -u 127.0.0.1:1 >"$dir/out" 2>"$dir/err"
-check "no collector: it says where" grep -q 'udmon-top: http://127.0.0.1:1/api/nodes: ' "$dir/err"
+check "no collector: it says where" grep -q 'udmon-top: no answer from http://127.0.0.1:1/api/nodes (' "$dir/err"
 check "for scripts: a line for each node" [ "$("$top" -b -u "$address" | grep -c '^cn')" -eq 40 ]
