@@ -60,7 +60,8 @@ struct glex_ext_device_attr {
 
 /** Messages, requests and bytes of an endpoint since it was created. */
 struct glex_ext_counters {
-    uint64_t mp_tx, mp_rx, mp_lost; /**< lost: the destination's MPQ was full */
+    uint64_t mp_tx, mp_bytes; /**< beside each other: one cache line */
+    uint64_t mp_rx, mp_lost;  /**< lost: the destination's MPQ was full */
     uint64_t imm_put_tx, put_tx, get_tx;
     uint64_t imm_put_bytes, put_bytes, get_bytes;
     uint64_t event_rx, event_lost;
@@ -71,19 +72,20 @@ struct glex_ext_counters {
     uint64_t abandoned;         /**< queue entries of killed producers, passed over */
     uint64_t coll_tx;           /**< own COLL requests that this endpoint executed */
     uint64_t coll_carried;      /**< COLL requests of other endpoints that this endpoint executed */
-    uint64_t mapped_tx;         /**< messages that the program itself stored into memory of peers:
-                                   glex_ext_count_mapped() */
-    uint64_t net_tx, net_rx;    /**< requests to endpoints of other hosts, and executed requests of
+    uint64_t mapped_tx, mapped_bytes;     /**< messages of GLEX_EXT_MESSAGE_MAPPED */
+    uint64_t buffered_tx, buffered_bytes; /**< messages of GLEX_EXT_MESSAGE_BUFFERED */
+    uint64_t zcopy_tx, zcopy_bytes;       /**< messages of GLEX_EXT_MESSAGE_ZCOPY */
+    uint64_t net_tx, net_rx; /**< requests to endpoints of other hosts, and executed requests of
                                  * other hosts */
-    uint64_t net_peers;         /**< connections with them at the moment, each for one direction */
-    uint64_t net_ended;         /**< connections that ended because the peer was gone or silent */
-    uint64_t net_denied;        /**< tries to connect without proof of the job's key */
-    uint64_t helped_bytes;      /**< bytes of own long puts and gets that peers copied */
-    uint64_t help_bytes;        /**< bytes that this endpoint copied for peers */
-    uint64_t help_waits;        /**< copies whose helper was slow or failed */
-    uint64_t kernel_bytes; /**< bytes of puts and gets of private memory, which the kernel copied
+    uint64_t net_peers;      /**< connections with them at the moment, each for one direction */
+    uint64_t net_ended;      /**< connections that ended because the peer was gone or silent */
+    uint64_t net_denied;     /**< tries to connect without proof of the job's key */
+    uint64_t helped_bytes;   /**< bytes of own long puts and gets that peers copied */
+    uint64_t help_bytes;     /**< bytes that this endpoint copied for peers */
+    uint64_t help_waits;     /**< copies whose helper was slow or failed */
+    uint64_t kernel_bytes;   /**< bytes of puts and gets of private memory, which the kernel copied
                                  * for this endpoint or its helper */
-    uint64_t heap_maps;    /**< parts of shared heaps of peers that were mapped */
+    uint64_t heap_maps;      /**< parts of shared heaps of peers that were mapped */
 };
 
 /**
@@ -231,11 +233,19 @@ glex_ret_t glex_ext_post_event(glex_ep_handle_t ep, glex_ep_addr_t peer, uint64_
 glex_ret_t glex_ext_post_mp(glex_ep_handle_t ep, glex_ep_addr_t peer, uint64_t word_0,
                             uint64_t word_1, uint64_t head, const void *data, uint32_t len);
 
+/** Messages of a program whose data is not in the requests of the sender. */
+enum glex_ext_message {
+    GLEX_EXT_MESSAGE_MAPPED,   /**< stored into mapped memory of the receiver */
+    GLEX_EXT_MESSAGE_BUFFERED, /**< the receiver reads the data in a buffer of the sender */
+    GLEX_EXT_MESSAGE_ZCOPY     /**< the receiver reads the data in the memory of the program */
+};
+
 /**
- * Count messages that the program has stored into mapped memory of peers. The NIC does not see
- * these messages, and adds the number to the endpoint's counters. Errors: INVALID_PARAM.
+ * Add messages and their bytes to the endpoint's counters, because the NIC does not see these
+ * messages. Errors: INVALID_PARAM.
  */
-glex_ret_t glex_ext_count_mapped(glex_ep_handle_t ep, uint64_t messages);
+glex_ret_t glex_ext_count_messages(glex_ep_handle_t ep, enum glex_ext_message kind,
+                                   uint64_t messages, uint64_t bytes);
 
 /** The result of glex_ext_poll(). */
 struct glex_ext_arrival {

@@ -366,7 +366,8 @@ struct glex_ext_device_attr {
     char network_text[64];
 };
 struct glex_ext_counters {
-    uint64_t mp_tx, mp_rx, mp_lost;
+    uint64_t mp_tx, mp_bytes;
+    uint64_t mp_rx, mp_lost;
     uint64_t imm_put_tx, put_tx, get_tx;
     uint64_t imm_put_bytes, put_bytes, get_bytes;
     uint64_t event_rx, event_lost;
@@ -377,7 +378,9 @@ struct glex_ext_counters {
     uint64_t abandoned;
     uint64_t coll_tx;
     uint64_t coll_carried;
-    uint64_t mapped_tx;
+    uint64_t mapped_tx, mapped_bytes;
+    uint64_t buffered_tx, buffered_bytes;
+    uint64_t zcopy_tx, zcopy_bytes;
     uint64_t net_tx, net_rx;
     uint64_t net_peers;
     uint64_t net_ended;
@@ -421,7 +424,13 @@ glex_ret_t glex_ext_post_event(glex_ep_handle_t ep, glex_ep_addr_t peer, uint64_
                                uint64_t cookie_1);
 glex_ret_t glex_ext_post_mp(glex_ep_handle_t ep, glex_ep_addr_t peer, uint64_t word_0,
                             uint64_t word_1, uint64_t head, const void *data, uint32_t len);
-glex_ret_t glex_ext_count_mapped(glex_ep_handle_t ep, uint64_t messages);
+enum glex_ext_message {
+    GLEX_EXT_MESSAGE_MAPPED,
+    GLEX_EXT_MESSAGE_BUFFERED,
+    GLEX_EXT_MESSAGE_ZCOPY
+};
+glex_ret_t glex_ext_count_messages(glex_ep_handle_t ep, enum glex_ext_message kind,
+                                   uint64_t messages, uint64_t bytes);
 struct glex_ext_arrival {
     glex_event_t *event;
     void *data;
@@ -493,7 +502,7 @@ __typeof__(&glex_error_req_status_str) GLEX_0_1_glex_error_req_status_str;
 __typeof__(&glex_error_str) GLEX_0_1_glex_error_str;
 __typeof__(&glex_ext_arm) GLEX_0_1_glex_ext_arm;
 __typeof__(&glex_ext_check_peer) GLEX_0_1_glex_ext_check_peer;
-__typeof__(&glex_ext_count_mapped) GLEX_0_1_glex_ext_count_mapped;
+__typeof__(&glex_ext_count_messages) GLEX_0_1_glex_ext_count_messages;
 __typeof__(&glex_ext_deregister_long) GLEX_0_1_glex_ext_deregister_long;
 __typeof__(&glex_ext_event_fd) GLEX_0_1_glex_ext_event_fd;
 __typeof__(&glex_ext_has_receiver) GLEX_0_1_glex_ext_has_receiver;

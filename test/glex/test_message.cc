@@ -63,6 +63,9 @@ TEST_P(message, every_length)
     EXPECT_EQ(GLEX_NO_EVENT, b.poll(&arrival));
     EXPECT_EQ(MAX_LEN + 1, received());
     EXPECT_EQ(0u, a.counters().imm_put_tx);
+    if (GetParam() == MP) { /* two words, the head, and the data of each length */
+        EXPECT_EQ((MAX_LEN + 1) * 24 + MAX_LEN * (MAX_LEN + 1) / 2, a.counters().mp_bytes);
+    }
 }
 
 /* What is refused leaves nothing behind: at the first post to a peer, and to one that is known. */

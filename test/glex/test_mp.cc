@@ -114,6 +114,24 @@ TEST_F(mp, receive_takes_the_first_and_leaves_the_cursor)
     EXPECT_EQ(-1, b.receive_number(0));
 }
 
+TEST_F(mp, counts_messages_that_the_nic_does_not_see)
+{
+    ASSERT_OK(glex_ext_count_messages(a, GLEX_EXT_MESSAGE_MAPPED, 1, 2));
+    ASSERT_OK(glex_ext_count_messages(a, GLEX_EXT_MESSAGE_MAPPED, 10, 20));
+    ASSERT_OK(glex_ext_count_messages(a, GLEX_EXT_MESSAGE_BUFFERED, 3, 4));
+    ASSERT_OK(glex_ext_count_messages(a, GLEX_EXT_MESSAGE_ZCOPY, 5, 6));
+    EXPECT_EQ(GLEX_INVALID_PARAM,
+              glex_ext_count_messages(a, static_cast<glex_ext_message>(3), 1, 1));
+    glex_ext_counters counters = a.counters();
+    EXPECT_EQ(11u, counters.mapped_tx);
+    EXPECT_EQ(22u, counters.mapped_bytes);
+    EXPECT_EQ(3u, counters.buffered_tx);
+    EXPECT_EQ(4u, counters.buffered_bytes);
+    EXPECT_EQ(5u, counters.zcopy_tx);
+    EXPECT_EQ(6u, counters.zcopy_bytes);
+    EXPECT_EQ(0u, counters.mp_tx);
+}
+
 TEST_F(mp, full_queue_loses_the_message_and_says_so)
 {
     for (int i = 0; i < 16; i++) {
@@ -131,6 +149,7 @@ TEST_F(mp, full_queue_loses_the_message_and_says_so)
     EXPECT_EQ(8u, errors[0].data1);
     EXPECT_EQ(1u, a.counters().mp_lost);
     EXPECT_EQ(16u, a.counters().mp_tx);
+    EXPECT_EQ(16u * 8, a.counters().mp_bytes);
     for (int i = 0; i < 16; i++) {
         EXPECT_EQ(i, b.receive_number(0));
     }

@@ -360,15 +360,30 @@ glex_ret_t glex_ext_query_queues(glex_ep_handle_t handle, struct glex_ext_queues
     return GLEX_SUCCESS;
 }
 
-glex_ret_t glex_ext_count_mapped(glex_ep_handle_t handle, uint64_t messages)
+glex_ret_t glex_ext_count_messages(glex_ep_handle_t handle, enum glex_ext_message kind,
+                                   uint64_t messages, uint64_t bytes)
 {
     struct glex_endpoint *ep = glex_endpoint(handle);
 
     if (handle == NULL) {
         return GLEX_INVALID_PARAM;
     }
-    GLEX_COUNT(ep, mapped_tx, messages);
-    return GLEX_SUCCESS;
+    switch (kind) {
+    case GLEX_EXT_MESSAGE_MAPPED:
+        GLEX_COUNT(ep, mapped_tx, messages);
+        GLEX_COUNT(ep, mapped_bytes, bytes);
+        return GLEX_SUCCESS;
+    case GLEX_EXT_MESSAGE_BUFFERED:
+        GLEX_COUNT(ep, buffered_tx, messages);
+        GLEX_COUNT(ep, buffered_bytes, bytes);
+        return GLEX_SUCCESS;
+    case GLEX_EXT_MESSAGE_ZCOPY:
+        GLEX_COUNT(ep, zcopy_tx, messages);
+        GLEX_COUNT(ep, zcopy_bytes, bytes);
+        return GLEX_SUCCESS;
+    default:
+        return GLEX_INVALID_PARAM;
+    }
 }
 
 glex_ret_t glex_ext_query_counters(glex_ep_handle_t handle, struct glex_ext_counters *counters)

@@ -57,7 +57,7 @@ static inline glex_ret_t mp_post_one(struct glex_endpoint *ep, const glex_imm_mp
     }
     status = glex_endpoint_post(ep, req->rmt_ep_addr, mp_at, req);
     if (status == GLEX_REQ_DONE) {
-        GLEX_COUNT(ep, mp_tx, 1);
+        glex_count_mp(ep, req->len);
     } else if (status != GLEX_REQ_BUSY) {
         glex_error_mp(ep, status, req);
     }
@@ -89,7 +89,7 @@ static inline bool mp_post_message(struct glex_endpoint *ep, const glex_imm_mp_r
                       !glex_shm_try_mp(ep, peer, req->data, req->len))) {
         return false;
     }
-    GLEX_COUNT(ep, mp_tx, 1);
+    glex_count_mp(ep, req->len);
     return true;
 }
 

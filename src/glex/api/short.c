@@ -102,7 +102,7 @@ glex_ret_t glex_ext_post_mp(glex_ep_handle_t handle, glex_ep_addr_t peer_addr, u
     __builtin_memcpy(slot->data + sizeof(word_0), &word_1, sizeof(word_1));
     short_fill(slot->data + words_len, head, data, len);
     glex_ring_publish(&slot->ctrl, tail, words_len + sizeof(head) + len);
-    GLEX_COUNT(ep, mp_tx, 1);
+    glex_count_mp(ep, words_len + sizeof(head) + len);
     return GLEX_SUCCESS;
 }
 

@@ -93,6 +93,13 @@ static inline struct glex_endpoint *glex_endpoint(glex_ep_handle_t ep)
     return glex_container_of(ep, struct glex_endpoint, base);
 }
 
+/** Counts a sent MP of `len` bytes. */
+static inline void glex_count_mp(struct glex_endpoint *ep, uint32_t len)
+{
+    GLEX_COUNT(ep, mp_tx, 1);
+    GLEX_COUNT(ep, mp_bytes, len);
+}
+
 static inline void glex_endpoint_lock(struct glex_endpoint *ep)
 {
     if (ep->threads.on) {

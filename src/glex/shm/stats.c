@@ -14,14 +14,15 @@
 /* clang-format on */
 
 const struct glex_counter_field glex_counter_fields[] = {
-    FIELD(mp_tx),        FIELD(mp_rx),        FIELD(mp_lost),       FIELD(imm_put_tx),
-    FIELD(put_tx),       FIELD(get_tx),       FIELD(imm_put_bytes), FIELD(put_bytes),
-    FIELD(get_bytes),    FIELD(event_rx),     FIELD(event_lost),    FIELD(error_req),
-    FIELD(mpq_high),     FIELD(eq_high),      FIELD(wakeups),       FIELD(abandoned),
-    FIELD(event_tx),     FIELD(coll_tx),      FIELD(coll_carried),  FIELD(mapped_tx),
-    FIELD(net_tx),       FIELD(net_rx),       FIELD(net_peers),     FIELD(net_ended),
-    FIELD(net_denied),   FIELD(helped_bytes), FIELD(help_bytes),    FIELD(help_waits),
-    FIELD(kernel_bytes), FIELD(heap_maps),
+    FIELD(mp_tx),        FIELD(mp_rx),          FIELD(mp_lost),       FIELD(imm_put_tx),
+    FIELD(put_tx),       FIELD(get_tx),         FIELD(imm_put_bytes), FIELD(put_bytes),
+    FIELD(get_bytes),    FIELD(event_rx),       FIELD(event_lost),    FIELD(error_req),
+    FIELD(mpq_high),     FIELD(eq_high),        FIELD(wakeups),       FIELD(abandoned),
+    FIELD(event_tx),     FIELD(coll_tx),        FIELD(coll_carried),  FIELD(mapped_tx),
+    FIELD(net_tx),       FIELD(net_rx),         FIELD(net_peers),     FIELD(net_ended),
+    FIELD(net_denied),   FIELD(helped_bytes),   FIELD(help_bytes),    FIELD(help_waits),
+    FIELD(kernel_bytes), FIELD(heap_maps),      FIELD(mp_bytes),      FIELD(mapped_bytes),
+    FIELD(buffered_tx),  FIELD(buffered_bytes), FIELD(zcopy_tx),      FIELD(zcopy_bytes),
 };
 
 /* Copies the program's name without characters that would break the line. */

@@ -80,6 +80,12 @@ struct glex_ext_process {
     enum glex_ext_process_state state;
 };
 
+enum glex_ext_message {
+    GLEX_EXT_MESSAGE_MAPPED,
+    GLEX_EXT_MESSAGE_BUFFERED,
+    GLEX_EXT_MESSAGE_ZCOPY
+};
+
 UCT_GLEX_NIC_LACKS(glex_ext_peer_process, glex_ep_handle_t ep, glex_ep_addr_t peer, uint64_t uuid,
                    struct glex_ext_process *process)
 UCT_GLEX_NIC_LACKS(glex_ext_query_queues, glex_ep_handle_t ep, struct glex_ext_queues *queues)
@@ -96,7 +102,8 @@ UCT_GLEX_NIC_LACKS(glex_ext_arm, glex_ep_handle_t ep)
 UCT_GLEX_NIC_LACKS(glex_ext_set_single_threaded, glex_ep_handle_t ep)
 UCT_GLEX_NIC_LACKS(glex_ext_set_receiver, glex_ep_handle_t ep, uint64_t uuid)
 UCT_GLEX_NIC_LACKS(glex_ext_has_receiver, glex_ep_handle_t ep, glex_ep_addr_t peer)
-UCT_GLEX_NIC_LACKS(glex_ext_count_mapped, glex_ep_handle_t ep, uint64_t messages)
+UCT_GLEX_NIC_LACKS(glex_ext_count_messages, glex_ep_handle_t ep, enum glex_ext_message kind,
+                   uint64_t messages, uint64_t bytes)
 UCT_GLEX_NIC_LACKS(glex_ext_set_domain, glex_ep_handle_t ep, glex_ep_handle_t domain)
 UCT_GLEX_NIC_LACKS(glex_ext_peer_epoch, glex_ep_handle_t ep, glex_ep_addr_t peer, uint64_t *epoch_p)
 UCT_GLEX_NIC_LACKS(glex_ext_check_peer, glex_ep_handle_t ep, glex_ep_addr_t peer, uint64_t uuid,

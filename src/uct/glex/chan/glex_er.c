@@ -188,8 +188,10 @@ static void uct_glex_er_count(uct_glex_vc_t *vc)
 {
     uct_glex_er_tx_t *er = vc->er_tx;
 
-    glex_ext_count_mapped(vc->iface->nic, (uint16_t)(vc->tx_fifo.msgs - er->counted));
+    glex_ext_count_messages(vc->iface->nic, GLEX_EXT_MESSAGE_MAPPED,
+                            (uint16_t)(vc->tx_fifo.msgs - er->counted), er->bytes);
     er->counted = vc->tx_fifo.msgs;
+    er->bytes = 0;
 }
 
 int uct_glex_er_read_credits(uct_glex_vc_t *vc)

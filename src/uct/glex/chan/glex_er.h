@@ -44,6 +44,7 @@ struct uct_glex_er_tx {
     uint16_t index;             /* the lender's name of the FIFO */
     uint16_t counted;           /* messages that the NIC's counters include, in total */
     uint32_t offset;            /* of the FIFO in its registration */
+    uint64_t bytes;             /* of the messages that the NIC's counters do not include */
     uct_glex_fifo_ctrl_t *ctrl; /* if mapped */
     uct_glex_buf_t *mirror;     /* local image of the units, only if the FIFO is not mapped */
     ucs_list_link_t starved;    /* in iface->er.starved while is_starved */
@@ -173,6 +174,7 @@ static UCS_F_ALWAYS_INLINE void uct_glex_er_publish(uct_glex_vc_t *vc, uct_glex_
     __atomic_store_n(&slot->word, word, __ATOMIC_RELEASE);
     ++vc->tx_fifo.msgs;
     vc->tx.word += UCT_GLEX_HDR_ONE_SEQ;
+    er->bytes += length;
 
     /* The store of the word must come before the load of `armed`. The lender executes a fence in
      * this thread: membarrier() between its store of `armed` and its last load of the slot. So here

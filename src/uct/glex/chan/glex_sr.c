@@ -95,6 +95,7 @@ static ucs_status_t uct_glex_sr_send_unit(uct_glex_vc_t *vc, uint8_t am_id, uct_
         uct_glex_op_cancel(op);
         return status;
     }
+    glex_ext_count_messages(vc->iface->nic, GLEX_EXT_MESSAGE_BUFFERED, 1, length);
     op->buf = unit; /* back to the pool with the peer's remote event */
     uct_glex_op_posted(op, 1);
     return UCS_OK;

@@ -118,6 +118,7 @@ ucs_status_t uct_glex_zc_send(uct_glex_ep_t *ep, uint8_t am_id, const void *head
         uct_glex_op_cancel(op); /* without payload there is no event */
         return UCS_OK;
     }
+    glex_ext_count_messages(vc->iface->nic, GLEX_EXT_MESSAGE_ZCOPY, 1, zc->length);
     uct_glex_op_posted(op, 1);
     return UCS_INPROGRESS;
 
