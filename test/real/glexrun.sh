@@ -87,20 +87,35 @@ test_print_env()
         "$(OMPI_MCA_pml=ucx "$run_it" --print-env | grep OMPI_MCA_pml)"
 }
 
+# bytes_by CHANNEL: 1 if --check --json says that each rank sent 32 to 64 KB by that channel. The
+# messages of pingpong 4096 have 40 KB, and 32 KB of them are in messages of 1 KB and more.
+bytes_by()
+{
+    "$run_it" --check --json mpirun.mpich -n 2 "$programs/mpich/pingpong" 4096 2>/dev/null |
+        sed -n '$p' | python3 -c '
+import json, sys
+bytes = [rank[sys.argv[1] + "_bytes"] for rank in json.load(sys.stdin)["endpoints"]]
+print(1 if len(bytes) == 2 and min(bytes) >= 32768 and max(bytes) < 65536 else bytes)' "$1"
+}
+
 # --check: a job over glex, a job over another transport, a command without UCX
 test_check()
 {
     local said
-    said=$("$run_it" --check mpirun.mpich -n 2 "$programs/mpich/pingpong" 2>&1 >/dev/null)
+    said=$("$run_it" --check mpirun.mpich -n 2 "$programs/mpich/pingpong" 65536 2>&1 >/dev/null)
     expect "--check counts processes" 2_processes "$(awk '$1 == "total" {print $2}' <<<"$said")"
-    expect "--check finds messages" 1 "$(awk '$1 == "total" {print ($3 + $4 > 0)}' <<<"$said")"
+    expect "--check finds messages" 1 "$(awk '$1 == "total" {print ($3 + $5 > 0)}' <<<"$said")"
     expect "--check names transports" 1 "$(grep -c 'UCX chose: glex/gni0' <<<"$said")"
     expect "--check --json" True "$("$run_it" --check --json mpirun.mpich -n 2 \
-        "$programs/mpich/pingpong" 2>/dev/null | sed -n '$p' |
+        "$programs/mpich/pingpong" 65536 2>/dev/null | sed -n '$p' |
         python3 -c 'import json, sys; print(json.load(sys.stdin)["carried"])')"
+    expect "--check counts bytes of ER" 1 "$(UCX_GLEX_CHANNELS=er bytes_by er)"
+    expect "--check counts bytes of SR" 1 "$(UCX_GLEX_CHANNELS=sr bytes_by sr)"
+    expect "--check counts bytes of ZC" 1 \
+        "$(UCX_GLEX_ZC_MAX_SIZE=8256 UCX_ZCOPY_THRESH=1k UCX_RNDV_THRESH=inf bytes_by zc)"
     # not tcp: MPICH may wait in MPI_Finalize for a peer that makes no progress any more
     expect "--check of another transport" 3 \
-        "$(UCX_TLS=posix,self status_of "$run_it" --check mpirun.mpich -n 2 "$programs/mpich/pingpong")"
+        "$(UCX_TLS=posix,self status_of "$run_it" --check mpirun.mpich -n 2 "$programs/mpich/pingpong" 65536)"
     expect "--check without UCX" 3 "$(status_of "$run_it" --check true)"
     expect "--check keeps a status" 42 "$(status_of "$run_it" --check bash -c 'exit 42')"
 }
