@@ -162,13 +162,16 @@ static int gfi_av_insert(struct fid_av *fid, const void *addrs, size_t count, fi
 static int gfi_av_insertsvc(struct fid_av *fid, const char *node, const char *service,
                             fi_addr_t *number, uint64_t flags, void *context)
 {
+    char full[GFI_ADDR_TEXT];
+    const char *text = full;
     struct gfi_addr addr;
 
-    (void)service;
-    if (node == NULL || gfi_addr_parse(node, &addr) != 0) {
+    if ((node == NULL || gfi_addr_parse(node, &addr) != 0) &&
+        (service == NULL || !gfi_name_is_valid(service) || gfi_name_find(service, &addr) != 0)) {
         return -FI_EINVAL;
     }
-    return gfi_av_insert(fid, gfi_av_of(fid)->domain->has_text_addrs ? (const void *)&node : &addr,
+    gfi_addr_print(&addr, full, sizeof(full));
+    return gfi_av_insert(fid, gfi_av_of(fid)->domain->has_text_addrs ? (const void *)&text : &addr,
                          1, number, flags, context);
 }
 

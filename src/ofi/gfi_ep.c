@@ -255,9 +255,21 @@ static uint64_t gfi_ep_events(const struct gfi_ep *ep)
            (ep->cntrs[GFI_CNTR_REMOTE_WRITE] != NULL ? FI_REMOTE_WRITE : 0);
 }
 
+static int gfi_ep_publish(struct gfi_ep *ep)
+{
+    struct gfi_addr addr = ep->domain->addr;
+
+    if (ep->name[0] == '\0' || ep->name_fd >= 0) {
+        return 0;
+    }
+    addr.ep = (uint16_t)ep->index;
+    return gfi_name_publish(ep->name, &addr, &ep->name_fd);
+}
+
 static int gfi_ep_enable(struct gfi_ep *ep)
 {
     bool sends = (ep->caps & (FI_SEND | FI_READ | FI_WRITE)) != 0;
+    int ret;
 
     if (ep->av == NULL) {
         return -FI_ENOAV;
@@ -268,6 +280,10 @@ static int gfi_ep_enable(struct gfi_ep *ep)
     }
     if ((ep->caps & FI_RECV) && ep->rx_cq == NULL && ep->cntrs[GFI_CNTR_RECV] == NULL) {
         return -FI_ENOCQ;
+    }
+    ret = gfi_ep_publish(ep);
+    if (ret != 0) {
+        return ret;
     }
     ep->tx_flags |= ep->tx_selective ? 0 : FI_COMPLETION;
     ep->rx_flags |= ep->rx_selective ? 0 : FI_COMPLETION;
@@ -399,6 +415,9 @@ static int gfi_ep_close(struct fid *fid)
 
     gfi_lock(domain);
     domain->eps[ep->index] = NULL; /* nothing more arrives */
+    if (ep->name_fd >= 0) {
+        gfi_name_remove(ep->name, ep->name_fd);
+    }
     gfi_ep_goodbye(ep);
     gfi_ep_drop_ops(ep);
     gfi_recv_cleanup(ep);
@@ -437,8 +456,34 @@ static int gfi_ep_set_index(struct gfi_ep *ep)
     return -FI_EMFILE;
 }
 
+/* The name in the source address of fi_info */
+static void gfi_ep_set_name(struct gfi_ep *ep, const struct fi_info *info)
+{
+    const char *text = info->src_addr;
+    struct gfi_addr addr;
+
+    if (info->src_addr == NULL) {
+        return;
+    }
+    if (info->addr_format == FI_ADDR_STR) {
+        text += strncmp(text, GFI_ADDR_PREFIX, sizeof(GFI_ADDR_PREFIX) - 1) == 0 ?
+                    sizeof(GFI_ADDR_PREFIX) - 1 :
+                    0;
+    } else {
+        memcpy(&addr, info->src_addr, gfi_min(sizeof(addr), info->src_addrlen));
+        text = info->src_addrlen == sizeof(addr) && gfi_addr_is_name(&addr) ?
+                   (const char *)addr.bytes :
+                   "";
+    }
+    if (strnlen(text, GFI_NAME_SIZE) < GFI_NAME_SIZE && gfi_name_is_valid(text)) {
+        strcpy(ep->name, text);
+    }
+}
+
 static void gfi_ep_init(struct gfi_ep *ep, const struct fi_info *info, void *context)
 {
+    ep->name_fd = -1;
+    gfi_ep_set_name(ep, info);
     ep->fid.fid.fclass = FI_CLASS_EP;
     ep->fid.fid.context = context;
     ep->fid.fid.ops = &gfi_ep_fi_ops;

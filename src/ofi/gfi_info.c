@@ -397,30 +397,65 @@ static void gfi_apply_hints(uint32_t version, const struct fi_info *hints, struc
     }
 }
 
-/* `node` is a glex address as a string. For a source, `node` may be any string, for example the
- * name of an interface: the single NIC gives the address. The service is ignored. */
-static int gfi_resolve(const char *node, uint64_t flags, const struct fi_info *hints,
-                       struct fi_info *info)
+/* The source is a name that the endpoint gets: fi_glex://NAME, or the service. Any other node, for example
+ * the name of an interface, means the single NIC. */
+static int gfi_resolve_source(const char *node, const char *service, struct fi_info *info)
+{
+    struct gfi_addr addr = {.version = GFI_WIRE_VERSION};
+    const char *name = service;
+
+    if (node != NULL && strncmp(node, GFI_ADDR_PREFIX, sizeof(GFI_ADDR_PREFIX) - 1) == 0) {
+        name = node + sizeof(GFI_ADDR_PREFIX) - 1;
+    }
+    if (name == NULL || strlen(name) == 2 * sizeof(addr)) {
+        return 0; /* an address names no endpoint that can be opened */
+    }
+    if (!gfi_name_is_valid(name)) {
+        return gfi_refuse("%s is not a name: 1 to %d letters, digits, '.', '_' or '-'\n", name,
+                          GFI_NAME_SIZE - 1);
+    }
+    strcpy((char *)addr.bytes, name);
+    return gfi_set_addr(info, &addr, &info->src_addr, &info->src_addrlen);
+}
+
+/* The destination is an address or a name, fi_glex://..., or a node of any name and the name as service */
+static int gfi_resolve_dest(const char *node, const char *service, struct fi_info *info)
 {
     struct gfi_addr addr;
 
-    if (node != NULL && (flags & FI_SOURCE)) {
-        node = NULL;
-    } else if (node == NULL && hints != NULL && hints->addr_format == FI_ADDR_STR) {
+    if (gfi_addr_parse(node, &addr) != 0 &&
+        (service == NULL || !gfi_name_is_valid(service) || gfi_name_find(service, &addr) != 0)) {
+        return gfi_refuse(
+            "%s (service %s) is not an address of this provider, %s..., and no endpoint "
+            "of this host has the name\n",
+            node, service != NULL ? service : "none", GFI_ADDR_PREFIX);
+    }
+    return gfi_set_addr(info, &addr, &info->dest_addr, &info->dest_addrlen);
+}
+
+static int gfi_resolve(const char *node, const char *service, uint64_t flags,
+                       const struct fi_info *hints, struct fi_info *info)
+{
+    bool is_text = hints != NULL && hints->addr_format == FI_ADDR_STR;
+
+    if (flags & FI_SOURCE) {
+        return gfi_resolve_source(node, service, info);
+    }
+    if (is_text && hints->src_addr != NULL &&
+        gfi_resolve_source(hints->src_addr, NULL, info) != 0) {
+        return -FI_ENODATA;
+    }
+    if (node == NULL && is_text) {
         node = hints->dest_addr;
     }
     if (node != NULL) {
-        if (gfi_addr_parse(node, &addr) != 0) {
-            return gfi_refuse("%s is not an address of this provider, %s...\n", node,
-                              GFI_ADDR_PREFIX);
-        }
-    } else if (hints != NULL && hints->dest_addr != NULL && hints->dest_addrlen == sizeof(addr) &&
-               hints->addr_format != FI_ADDR_STR) {
-        memcpy(&addr, hints->dest_addr, sizeof(addr));
-    } else {
-        return 0;
+        return gfi_resolve_dest(node, service, info);
     }
-    return gfi_set_addr(info, &addr, &info->dest_addr, &info->dest_addrlen);
+    if (hints != NULL && hints->dest_addr != NULL && !is_text &&
+        hints->dest_addrlen == sizeof(struct gfi_addr)) {
+        return gfi_set_addr(info, hints->dest_addr, &info->dest_addr, &info->dest_addrlen);
+    }
+    return 0;
 }
 
 /* An endpoint that keeps orders of RMA keeps them for accesses of any length */
@@ -434,7 +469,7 @@ static void gfi_allow_order(const struct fi_info *hints, struct fi_info *info)
 }
 
 /* Applies the hints and the addresses. @return 0, or a negative FI_ error with a line in the log */
-static int gfi_adapt(uint32_t version, const char *node, uint64_t flags,
+static int gfi_adapt(uint32_t version, const char *node, const char *service, uint64_t flags,
                      const struct fi_info *hints, struct fi_info *info)
 {
     int ret;
@@ -456,7 +491,7 @@ static int gfi_adapt(uint32_t version, const char *node, uint64_t flags,
             return -FI_ENOMEM;
         }
     }
-    return gfi_resolve(node, flags, hints, info);
+    return gfi_resolve(node, service, flags, hints, info);
 }
 
 int gfi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags,
@@ -465,7 +500,6 @@ int gfi_getinfo(uint32_t version, const char *node, const char *service, uint64_
     struct fi_info *info;
     int ret;
 
-    (void)service;
     if (gfi_uct_probe() != 0) {
         return -FI_ENODATA;
     }
@@ -477,7 +511,7 @@ int gfi_getinfo(uint32_t version, const char *node, const char *service, uint64_
         info->domain_attr->mr_mode = GFI_MR_BASIC;
     }
     info->fabric_attr->api_version = version;
-    ret = gfi_adapt(version, node, flags, hints, info);
+    ret = gfi_adapt(version, node, service, flags, hints, info);
     if (ret != 0) {
         fi_freeinfo(info);
         return ret;

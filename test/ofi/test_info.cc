@@ -2,9 +2,12 @@
 #include "node.h"
 
 #include <algorithm>
+#include <csignal>
 #include <functional>
 #include <string>
+#include <sys/wait.h>
 #include <unistd.h>
+#include <utility>
 
 namespace
 {
@@ -252,6 +255,130 @@ TEST(Info, AnAddressGoesThroughAString)
     text[strlen(text) - 1] = 'x';
     EXPECT_NE(0, fi_getinfo(FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION), text, nullptr, 0,
                             nullptr, &info));
+}
+
+/* An endpoint that was opened for fi_getinfo(node, service, FI_SOURCE), and sends nothing */
+class Server
+{
+  public:
+    Server(const char *node, const char *service)
+    {
+        fi_info *hints = fi_allocinfo();
+        fi_cq_attr cq_attr{};
+        fi_av_attr av_attr{};
+
+        hints->fabric_attr->prov_name = strdup("glex");
+        hints->caps = FI_MSG | FI_RECV;
+        EXPECT_EQ(0, fi_getinfo(FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION), node, service,
+                                FI_SOURCE, hints, &info));
+        fi_freeinfo(hints);
+        EXPECT_EQ(0, fi_fabric(info->fabric_attr, &fabric, nullptr));
+        EXPECT_EQ(0, fi_domain(fabric, info, &domain, nullptr));
+        EXPECT_EQ(0, fi_av_open(domain, &av_attr, &av, nullptr));
+        EXPECT_EQ(0, fi_cq_open(domain, &cq_attr, &cq, nullptr));
+        EXPECT_EQ(0, fi_endpoint(domain, info, &ep, nullptr));
+        EXPECT_EQ(0, fi_ep_bind(ep, &av->fid, 0));
+        EXPECT_EQ(0, fi_ep_bind(ep, &cq->fid, FI_RECV));
+    }
+
+    ~Server()
+    {
+        for (fid *one : {&ep->fid, &av->fid, &cq->fid, &domain->fid, &fabric->fid}) {
+            EXPECT_EQ(0, fi_close(one));
+        }
+        fi_freeinfo(info);
+    }
+
+    std::vector<char> name()
+    {
+        std::vector<char> bytes(64);
+        size_t length = bytes.size();
+
+        EXPECT_EQ(0, fi_getname(&ep->fid, bytes.data(), &length));
+        return bytes;
+    }
+
+    fi_info *info = nullptr;
+    fid_fabric *fabric = nullptr;
+    fid_domain *domain = nullptr;
+    fid_av *av = nullptr;
+    fid_cq *cq = nullptr;
+    fid_ep *ep = nullptr;
+};
+
+/* The address that fi_getinfo() finds; empty if it finds none */
+std::vector<char> find(const char *node, const char *service)
+{
+    fi_info *hints = fi_allocinfo(), *info = nullptr;
+    std::vector<char> found;
+
+    hints->fabric_attr->prov_name = strdup("glex");
+    if (fi_getinfo(FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION), node, service, 0, hints,
+                   &info) == 0) {
+        const char *bytes = static_cast<char *>(info->dest_addr);
+        found.assign(bytes, bytes + info->dest_addrlen);
+        fi_freeinfo(info);
+    }
+    fi_freeinfo(hints);
+    return found;
+}
+
+/* The name belongs to the endpoint from fi_enable() to fi_close() */
+TEST(Names, LeadToTheEndpoint)
+{
+    const std::vector<char> none;
+    Node client;
+
+    for (auto &[node, service] :
+         {std::pair<const char *, const char *>("fi_glex://my-server", nullptr),
+          {nullptr, "my-server"}}) {
+        fi_addr_t number = FI_ADDR_UNSPEC;
+        Server server(node, service), second(node, service);
+
+        EXPECT_EQ(none, find("fi_glex://my-server", nullptr));
+        ASSERT_EQ(0, fi_enable(server.ep));
+        EXPECT_EQ(0, fi_enable(second.ep)); /* of the same process: the first one keeps the name */
+        EXPECT_EQ(server.name(), find("fi_glex://my-server", nullptr));
+        EXPECT_EQ(server.name(), find("localhost", "my-server"));
+        EXPECT_EQ(none, find("fi_glex://my-serve", nullptr));
+        EXPECT_EQ(none, find("localhost", "no/name"));
+        ASSERT_EQ(1, fi_av_insertsvc(client.av, "localhost", "my-server", &number, 0, nullptr));
+        std::vector<char> known(64);
+        size_t length = known.size();
+        ASSERT_EQ(0, fi_av_lookup(client.av, number, known.data(), &length));
+        EXPECT_EQ(server.name(), known);
+    }
+    EXPECT_EQ(none, find("fi_glex://my-server", nullptr));
+    EXPECT_EQ(-FI_EINVAL,
+              fi_av_insertsvc(client.av, "localhost", "my-server", nullptr, 0, nullptr));
+}
+
+/* Another process has the name: it is refused. The process dies: the name is free */
+TEST(Names, BelongToOneLivingProcess)
+{
+    int ready[2];
+    char byte = 0;
+
+    ASSERT_EQ(0, pipe(ready));
+    pid_t child = fork();
+    if (child == 0) {
+        Server server(nullptr, "4711");
+        byte = fi_enable(server.ep) == 0 ? 'y' : 'n';
+        (void)!write(ready[1], &byte, 1);
+        pause();
+    }
+    ASSERT_EQ(1, read(ready[0], &byte, 1));
+    ASSERT_EQ('y', byte);
+    Server server(nullptr, "4711");
+    EXPECT_EQ(-FI_EADDRINUSE, fi_enable(server.ep));
+    EXPECT_NE(server.name(), find("localhost", "4711"));
+    kill(child, SIGKILL);
+    waitpid(child, nullptr, 0);
+    EXPECT_TRUE(find("localhost", "4711").empty());
+    EXPECT_EQ(0, fi_enable(server.ep));
+    EXPECT_EQ(server.name(), find("localhost", "4711"));
+    close(ready[0]);
+    close(ready[1]);
 }
 
 TEST(Info, WaitSetsAreRefused)

@@ -61,7 +61,8 @@
 #define GFI_PROGRESS_CONTROL_UNIFIED ((enum fi_progress)3)
 #define GFI_EAGER_SIZE               8192 /* FI_GLEX_EAGER_SIZE, unless it is set */
 #define GFI_INJECT_SIZE              4096
-#define GFI_GOODBYE_MS               2000 /* how long closing waits until all is sent */
+#define GFI_NAME_SIZE                GFI_MAX_UCT_ADDR /* of an endpoint's name, with its end */
+#define GFI_GOODBYE_MS               2000             /* how long closing waits until all is sent */
 
 #define gfi_likely(x)   __builtin_expect(!!(x), 1)
 #define gfi_unlikely(x) __builtin_expect(!!(x), 0)
@@ -285,6 +286,8 @@ struct gfi_ep {
     struct gfi_eq *eq;
     uint64_t header; /* number of the endpoint, in the header's place */
     unsigned index;
+    char name[GFI_NAME_SIZE]; /* of fi_info's source address; or empty */
+    int name_fd;              /* keeps the name; or -1 */
     uint64_t caps;
     uint64_t tx_flags, rx_flags; /* op_flags of fi_tx_attr, fi_rx_attr */
     bool tx_selective, rx_selective;
@@ -431,8 +434,8 @@ int gfi_getinfo(uint32_t version, const char *node, const char *service, uint64_
 /* Bytes of an address as a string, with its end */
 #define GFI_ADDR_TEXT (sizeof(GFI_ADDR_PREFIX) + 2 * sizeof(struct gfi_addr))
 
-/** The address in a string "fi_glex://...", as gfi_addr_print() writes it. @return 0 or
- *  -FI_EINVAL */
+/** The address in a string "fi_glex://...": as gfi_addr_print() writes it, or of the endpoint with a name.
+ *  @return 0, -FI_EINVAL, or -FI_ENODATA: no living endpoint has the name */
 int gfi_addr_parse(const char *text, struct gfi_addr *addr);
 
 /** Write an address as a string, with its end, into `size` bytes. @return the size that it needs */
@@ -441,6 +444,30 @@ size_t gfi_addr_print(const struct gfi_addr *addr, char *text, size_t size);
 /** Write an address as a string or as bytes into `size` bytes, cut if it is longer. @return the size
  *  that it needs */
 size_t gfi_addr_write(bool is_text, const struct gfi_addr *addr, void *to, size_t size);
+
+/* ---- names of endpoints (gfi_name.c) ---- */
+
+/** An address that has a name in place of an address of UCT: of an endpoint that is to be opened. */
+static inline bool gfi_addr_is_name(const struct gfi_addr *addr)
+{
+    return addr->device_len == 0 && addr->bytes[0] != 0;
+}
+
+/** Whether a name has 1 to 55 letters, digits, '.', '_' or '-'. */
+bool gfi_name_is_valid(const char *name);
+
+/**
+ * Give a name to an endpoint.
+ *
+ * @param fd_p  Set to a descriptor for gfi_name_remove(), unless another endpoint of this process has the
+ *              name.
+ * @return 0, or a negative FI_ error with a line in the log; -FI_EADDRINUSE: another process has the name.
+ */
+int gfi_name_publish(const char *name, const struct gfi_addr *addr, int *fd_p);
+void gfi_name_remove(const char *name, int fd);
+
+/** The address of the living endpoint with a name. @return 0 or -FI_ENODATA */
+int gfi_name_find(const char *name, struct gfi_addr *addr);
 
 /* ---- maps (gfi_map.c) ---- */
 

@@ -1,5 +1,5 @@
 /*
- * Addresses as strings, "fi_glex://" and the bytes in hexadecimal digits, and in the format of a
+ * Addresses as strings, "fi_glex://" and the bytes in hexadecimal digits or a name, and in the format of a
  * domain: bytes, or strings with FI_ADDR_STR.
  */
 #include "gfi.h"
@@ -15,7 +15,11 @@ size_t gfi_addr_print(const struct gfi_addr *addr, char *text, size_t size)
     size_t i, at = sizeof(GFI_ADDR_PREFIX) - 1;
 
     memcpy(full, GFI_ADDR_PREFIX, at);
-    for (i = 0; i < sizeof(*addr); i++) {
+    if (gfi_addr_is_name(addr)) {
+        at += (size_t)snprintf(full + at, GFI_NAME_SIZE, "%s", (const char *)addr->bytes);
+        bytes = NULL;
+    }
+    for (i = 0; bytes != NULL && i < sizeof(*addr); i++) {
         at += (size_t)snprintf(full + at, 3, "%02x", bytes[i]);
     }
     if (size > 0) {
@@ -40,7 +44,7 @@ int gfi_addr_parse(const char *text, struct gfi_addr *addr)
     }
     text += sizeof(GFI_ADDR_PREFIX) - 1;
     if (strlen(text) != 2 * sizeof(*addr)) {
-        return -FI_EINVAL;
+        return gfi_name_is_valid(text) ? gfi_name_find(text, addr) : -FI_EINVAL;
     }
     for (i = 0; i < sizeof(*addr); i++) {
         high = gfi_hex_digit(text[2 * i]);
