@@ -73,15 +73,41 @@ TEST(Config, ErrorsNameTheLine)
     }
 }
 
-/* Groups of other clusters on the lane of the routes: the contract could not be kept. */
-TEST(Config, ContractNeedsALaneForGroups)
+/* The contract is kept by default, whatever lane the groups have. */
+TEST(Config, ContractIsKept)
 {
-    std::string file = border("0x1/1 = b 0x2/1 transit joint") + "\n[routing]\ncontract = keep\n";
-    std::string said = errors_of(file);
-    EXPECT_NE(std::string::npos, said.find(":6: contract = keep needs a lane")) << said;
-    EXPECT_EQ("", errors_of(file + "[multicast]\nsl = 7\n"));
-    EXPECT_EQ("", errors_of(border("0x1/1 = b 0x2/1 transit") + "\n[routing]\ncontract = keep\n"));
-    EXPECT_EQ("", errors_of(border("0x1/1 = b 0x2/1 transit joint")));
+    std::string file = border("0x1/1 = b 0x2/1 transit joint");
+    for (std::string more : {"", "[routing]\ncontract = keep\n", "[multicast]\nsl = 7\n"}) {
+        struct mcsm_config *config;
+        ASSERT_EQ("", errors_of(file + "\n" + more, &config)) << more;
+        EXPECT_FALSE(config->contract_only_named);
+        mcsm_config_free(config);
+    }
+}
+
+/* Cluster m has a above, c below, d beside with higher LIDs and b beside with lower LIDs. */
+TEST(Config, ContractFollowsTheOrderOfClusters)
+{
+    struct mcsm_config *config;
+    ASSERT_EQ("", errors_of("[cluster]\nname = m\nlid-min = 100\nlid-max = 199\n[border]\n"
+                            "0x1/1 = a 0x2/1 transit\n0x1/2 = b 0x3/1 transit\n"
+                            "0x1/3 = c 0x4/1 transit\n0x1/4 = d 0x5/1 transit\n"
+                            "[neighbour a]\nlids = 1-49\npasses-to = c\n"
+                            "[neighbour b]\nlids = 50-99\n"
+                            "[neighbour c]\nlids = 200-299\npasses-to = a\n"
+                            "[neighbour d]\nlids = 300-399\n",
+                            &config));
+    const char *allowed[] = {"..c.", "..c.", "abcd", "..cd"}; /* of each entry: the exits */
+    for (int e = 0; e < 4; e++) {
+        std::string exits;
+        for (int f = 0; f < 4; f++) {
+            exits += mcsm_config_allows(config, &config->borders[e], &config->borders[f]) ?
+                         'a' + f :
+                         '.';
+        }
+        EXPECT_EQ(allowed[e], exits) << "entry " << (char)('a' + e);
+    }
+    mcsm_config_free(config);
 }
 
 TEST(Config, AllErrorsAreShown)
@@ -206,4 +232,26 @@ TEST_F(Cross, JointsInACircle)
     std::string said = check({cluster("x", 1, "y", 2, "z", 3), cluster("y", 2, "x", 1, "z", 3),
                               cluster("z", 3, "x", 1, "y", 2)});
     EXPECT_NE(std::string::npos, said.find("closes a loop")) << said;
+}
+
+/* b sends packets to a through c, although a sends packets to b directly. */
+TEST_F(Cross, WayBackThroughAnotherCluster)
+{
+    auto border = [](int x, const std::string &name, int y) {
+        auto end = [](int i, int port) {
+            return "0x" + std::to_string(i) + "/" + std::to_string(port);
+        };
+        return end(x, y) + " = " + name + " " + end(y, x) + " transit\n";
+    };
+    const std::string to_a = "[neighbour a]\nlids = 1-9\n", to_b = "[neighbour b]\nlids = 10-19\n",
+                      to_c = "[neighbour c]\nlids = 20-29\n";
+    std::string first =
+        base("a", 1, 9) + "[border]\n" + border(1, "b", 2) + border(1, "c", 3) + to_b + to_c;
+    std::string second =
+        base("b", 10, 19) + "[border]\n" + border(2, "a", 1) + border(2, "c", 3) + to_a;
+    std::string third = base("c", 20, 29) + "[border]\n" + border(3, "a", 1) + border(3, "b", 2) +
+                        to_a + to_b;
+    EXPECT_EQ("", check({first, second + to_c, third}));
+    std::string said = check({first, second + "via = c\n" + to_c, third + "passes-to = a\n"});
+    EXPECT_NE(std::string::npos, said.find("sends packets to a via c")) << said;
 }

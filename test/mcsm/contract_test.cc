@@ -265,7 +265,7 @@ class Clusters
 {
   public:
     Clusters(unsigned seed, bool tree, Groups lane_of_groups = SEPARATE)
-        : draw(seed), rng_tree(tree), groups(lane_of_groups)
+        : draw(seed), rng_tree(tree), beside(seed % 4 == 3), groups(lane_of_groups)
     {
         count = 3 + draw() % 6;
         for (int c = 0; c < count; c++) {
@@ -355,6 +355,22 @@ class Clusters
                 next[c][d] = at >= 0 ? at : parent[c];
             }
         }
+        for (auto &cable : cables) {
+            if (beside) {
+                next[cable.cluster_a][cable.cluster_b] = cable.cluster_b;
+                next[cable.cluster_b][cable.cluster_a] = cable.cluster_a;
+            }
+        }
+    }
+    /* As mcsm_config_allows() does it: cluster 0 is the top. */
+    bool is_below(int c, int x) const
+    {
+        return c == 0 || (x != 0 && next[x][0] == c);
+    }
+    bool in_order(int c, int from, int to) const
+    {
+        return is_below(c, from) || is_below(c, to) ||
+               (from == to && next[c][0] != from && c < from);
     }
     /* What the manager of a cluster does with what it sees now. */
     void manage(int c)
@@ -380,8 +396,10 @@ class Clusters
                  {std::tuple(cable.a, cable.port_a, cable.cluster_a, cable.cluster_b),
                   std::tuple(cable.b, cable.port_b, cable.cluster_b, cable.cluster_a)}) {
                 if (here == c && cable.up) {
-                    gates.push_back({sw - base, port, (uint8_t)there, true, cable.joint});
-                    own.graph->sw[sw - base].border = true;
+                    bool routed = next[c][there] == there;
+                    gates.push_back({sw - base, port, (uint8_t)there, routed, cable.joint, routed});
+                    own.graph->sw[sw - base].border |= routed;
+                    own.graph->sw[sw - base].strict |= routed && !in_order(c, there, there);
                 }
             }
         }
@@ -417,7 +435,9 @@ class Clusters
         }
         for (size_t e = 0; e < n; e++) {
             for (size_t f = 0; f < n; f++) {
-                allowed[e * n + f] = groups == SHARED && e != f && gates[e].joint && gates[f].joint;
+                allowed[e * n + f] =
+                    in_order(c, gates[e].neighbour, gates[f].neighbour) ||
+                    (groups == SHARED && e != f && gates[e].joint && gates[f].joint);
                 for (int y = 0; y < count; y++) {
                     if (y != c && enters[gates[e].neighbour * count + y] &&
                         next[c][y] == gates[f].neighbour &&
@@ -436,9 +456,12 @@ class Clusters
         contract.enters = enters.get();
         contract.clusters = count;
         contract.tree = groups == SHARED ? own.tree : nullptr;
+        auto closed = std::make_unique<bool[]>(n + 1);
+        contract.closed = closed.get();
         struct mcsm_contract_result result;
         ASSERT_EQ(0, mcsm_contract_keep(own.graph, &contract, &result));
         left_out += result.left_out;
+        closed_joints += result.closed;
         replaced += result.broken;
         auto matrix = std::make_unique<bool[]>(n * n + 1);
         ASSERT_EQ(0, mcsm_contract_matrix(own.graph, &contract, matrix.get()));
@@ -446,9 +469,9 @@ class Clusters
         for (size_t i = 0; i < n * n; i++) {
             excess[c] += matrix[i] && !allowed[i];
         }
-        ASSERT_TRUE(excess[c] == 0 || groups == SHARED) << "the contract is exceeded";
+        ASSERT_EQ(0, excess[c]) << "the contract is exceeded";
         ASSERT_EQ(0, own.loop(groups == SHARED));
-        cut_tree(c, own, gates);
+        cut_tree(c, own, gates, closed.get());
         for (int i = 0; i < size[c]; i++) {
             whole->tables[base + i] = own.tables[i];
         }
@@ -457,16 +480,17 @@ class Clusters
         }
     }
     /* The tables of a group with all hosts as members. Smaller groups use a part of them. */
-    void cut_tree(int c, const Switches &own, const std::vector<struct mcsm_gate> &gates)
+    void cut_tree(int c, const Switches &own, const std::vector<struct mcsm_gate> &gates,
+                  const bool *closed)
     {
         std::vector<struct mcsm_leaf> leaves;
         std::vector<std::array<uint64_t, 4>> ports(size[c]);
         for (int i = 0; i < size[c]; i++) {
             leaves.push_back({i, 48});
         }
-        for (auto &gate : gates) {
-            if (gate.joint) {
-                leaves.push_back({gate.sw, gate.port});
+        for (size_t g = 0; g < gates.size(); g++) {
+            if (gates[g].joint) {
+                leaves.push_back({gates[g].sw, closed[g] ? (uint8_t)MCSM_NO_PORT : gates[g].port});
             }
         }
         mcsm_tree_cut(own.tree, leaves.data(), leaves.size(), (uint64_t(*)[4])ports.data());
@@ -543,10 +567,6 @@ class Clusters
         check_free(&model);
         return report;
     }
-    bool is_beyond() const
-    {
-        return std::any_of(excess.begin(), excess.end(), [](int n) { return n > 0; });
-    }
     /* The length of a circle in the whole fabric. */
     int loop() const
     {
@@ -588,9 +608,10 @@ class Clusters
     }
     std::mt19937 draw;
     bool rng_tree;
+    bool beside; /* cables beside the tree of clusters have routes */
     Groups groups;
     int count, total = 0;
-    unsigned left_out = 0, replaced = 0;
+    unsigned left_out = 0, replaced = 0, closed_joints = 0;
     std::vector<int> first, size;
     std::vector<Cable> cables;
     std::vector<std::vector<int>> next;
@@ -604,7 +625,7 @@ class Clusters
 struct Sum {
     int64_t good = 0, all = 0,
             replaced = 0;        /* pairs that are reached without faults, all pairs, sweeps */
-    int beyond = 0, circles = 0; /* fabrics beyond the contract, and with a circle */
+    int circles = 0, closed = 0; /* fabrics with a circle; closed joints of all sweeps */
 };
 
 /* Searches a fabric for circles while the managers work one after the other, when all managers are done,
@@ -612,12 +633,10 @@ struct Sum {
 void no_circle(unsigned seed, Groups groups, Sum &sum)
 {
     Clusters fabric(seed, seed % 2 == 0, groups);
-    bool beyond = false, circle = false;
+    bool circle = false;
     auto judge = [&] {
-        int loop = fabric.loop();
-        beyond |= fabric.is_beyond();
-        circle |= loop > 0;
-        return loop == 0 || fabric.is_beyond();
+        circle |= fabric.loop() > 0;
+        return !circle;
     };
     auto judge_dumps = [&] {
         struct check_report report = fabric.check();
@@ -632,7 +651,7 @@ void no_circle(unsigned seed, Groups groups, Sum &sum)
     auto [reached, pairs] = fabric.reachable();
     struct check_report report = judge_dumps();
     EXPECT_EQ((uint64_t)reached - fabric.total, report.reachable) << "no host sends to itself";
-    EXPECT_EQ(0u, report.multicast_cut);
+    EXPECT_TRUE(report.multicast_cut == 0 || fabric.closed_joints > 0) << "seed " << seed;
     for (int fault = 0; fault < 6; fault++) {
         Cable &cable = fabric.cables[fabric.draw() % fabric.cables.size()];
         fabric.set_cable(cable, !cable.up);
@@ -646,8 +665,8 @@ void no_circle(unsigned seed, Groups groups, Sum &sum)
     sum.good += reached;
     sum.all += pairs;
     sum.replaced += fabric.replaced;
-    sum.beyond += beyond;
     sum.circles += circle;
+    sum.closed += fabric.closed_joints;
 }
 
 Sum random_fabrics(Groups groups)
@@ -656,10 +675,9 @@ Sum random_fabrics(Groups groups)
     for (unsigned seed = 0; seed < 200 && !testing::Test::HasFailure(); seed++) {
         no_circle(seed, groups, sum);
     }
-    printf("%ld of %ld pairs reached, routes of %ld sweeps were replaced, %d fabrics beyond the "
-           "contract, "
-           "%d with a circle\n",
-           sum.good, sum.all, sum.replaced, sum.beyond, sum.circles);
+    printf("%ld of %ld pairs reached, routes of %ld sweeps were replaced, %d joints were closed, "
+           "%d fabrics with a circle\n",
+           sum.good, sum.all, sum.replaced, sum.closed, sum.circles);
     return sum;
 }
 
@@ -669,19 +687,18 @@ Sum random_fabrics(Groups groups)
 TEST(Contract, NoCircleOverRandomClusters)
 {
     Sum sum = random_fabrics(SEPARATE);
-    EXPECT_EQ(0, sum.beyond);
     EXPECT_EQ(0, sum.circles);
-    EXPECT_GT(sum.good * 100, sum.all * 85);
+    EXPECT_EQ(0, sum.closed);
+    EXPECT_GT(sum.good * 100, sum.all * 95);
 }
 
-/* With the packets of groups on lane 0, most clusters cannot keep the contract, and some fabrics have a
- * circle. So the configuration refuses that. But no fabric has a circle while all its clusters are
- * within the contract. */
+/* The same with the packets of groups on lane 0: joints are closed where groups exceed the contract. */
 TEST(Contract, GroupsOnLane0)
 {
     Sum sum = random_fabrics(SHARED);
-    EXPECT_GT(sum.beyond, sum.circles);
-    EXPECT_GT(sum.circles, 0) << "the test has not seen the reason";
+    EXPECT_EQ(0, sum.circles);
+    EXPECT_GT(sum.closed, 0) << "the test has not seen the case";
+    EXPECT_GT(sum.good * 100, sum.all * 95);
 }
 
 /* The theorem, by brute force: whatever the tables are, the fabric has a circle exactly if a

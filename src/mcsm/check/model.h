@@ -90,6 +90,8 @@ struct check_report {
     int max_load_link; /* a port number of the graph */
     size_t loaded_links;
     uint64_t loops, lost; /* pairs whose route is a circle, or ends before the destination */
+    /* Pairs of a host and the LID of a switch of another cluster, without a route. */
+    uint64_t hidden;
     unsigned lid_conflicts, one_sided_borders;
     unsigned groups, multicast_loops, multicast_cut;
     int credit_loop;

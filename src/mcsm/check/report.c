@@ -21,6 +21,8 @@ void check_print(const struct check_model *model, const struct check_report *rep
     fprintf(out, "pairs             %lu, of them reachable %lu\n", report->pairs,
             report->reachable);
     fprintf(out, "lost, loops       %lu, %lu\n", report->lost, report->loops);
+    fprintf(out, "hidden            %lu (hosts and LIDs of switches of another cluster)\n",
+            report->hidden);
     fprintf(out, "switches passed   at most %u, on average %.2f\n", report->hops_max,
             report->reachable ? (double)report->hops_sum / report->reachable : 0.0);
     fprintf(out, "load of a link    at most %lu pairs (%s port %d), on average %.1f\n",
@@ -46,6 +48,7 @@ void check_print_json(const struct check_model *model, const struct check_report
                    {"pairs", report->pairs},
                    {"reachable", report->reachable},
                    {"lost", report->lost},
+                   {"hidden", report->hidden},
                    {"loops", report->loops},
                    {"hops_max", report->hops_max},
                    {"max_load", report->max_load},

@@ -417,9 +417,64 @@ static void add_default_partition(struct mcsm_parser *parser)
     }
 }
 
+/* The place of an adjacent cluster in the order of clusters. The top cluster has the lowest LIDs. The
+ * cluster above another one is the next cluster on the route to the top. */
+enum place { ABOVE, BELOW, BESIDE };
+
+/* The index of the top cluster, or -1 if this cluster is the top. */
+static int find_top(const struct mcsm_config *config)
+{
+    unsigned lowest = config->lids.from;
+    int top = -1;
+
+    for (size_t i = 0; i < config->neighbour_count; i++) {
+        if (config->neighbours[i].lids.from < lowest) {
+            lowest = config->neighbours[i].lids.from;
+            top = i;
+        }
+    }
+    return top;
+}
+
+static enum place place_of(const struct mcsm_config *config, int neighbour)
+{
+    int top = find_top(config);
+
+    if (top < 0 || config->neighbours[neighbour].passes[top]) {
+        return BELOW;
+    }
+    return config->neighbours[top].via == neighbour ? ABOVE : BESIDE;
+}
+
+/* Packets that come up from a cluster may go on to each cluster. Packets that come down, or from a
+ * cluster beside, only go further down. Of two clusters beside each other, the cluster with the lower
+ * LIDs also allows the way back. */
+static bool is_in_order(const struct mcsm_config *config, int from, int to)
+{
+    enum place place = place_of(config, from);
+
+    if (place == BELOW || place_of(config, to) == BELOW) {
+        return true;
+    }
+    return place == BESIDE && from == to && config->lids.from < config->neighbours[from].lids.from;
+}
+
+bool mcsm_config_has_transit(const struct mcsm_config *config)
+{
+    for (size_t i = 0; i < config->border_count; i++) {
+        if (config->borders[i].transit) {
+            return true;
+        }
+    }
+    return false;
+}
+
 bool mcsm_config_allows(const struct mcsm_config *config, const struct mcsm_border *e,
                         const struct mcsm_border *f)
 {
+    if (is_in_order(config, e->neighbour, f->neighbour)) {
+        return true;
+    }
     if (e->neighbour == f->neighbour) {
         return false;
     }
@@ -470,23 +525,6 @@ static void check_lanes(struct mcsm_parser *parser)
             "engine = %s sets sl2vl itself: remove the key, or use engine auto or updn, "
             "whose routes then use one lane",
             mcsm_engine_name(config->engine));
-    }
-}
-
-/* Packets of groups are on every link of the tree, and go on to the other joints. On lane 0, packets from
- * a border port to hosts of this cluster then wait for packets to joints. Routes to other clusters cannot
- * change that, so the contract could not be kept. */
-static void check_contract(struct mcsm_parser *parser)
-{
-    const struct mcsm_config *config = parser->config;
-
-    for (size_t i = 0; i < config->border_count; i++) {
-        if (config->borders[i].joint && config->multicast_sl == 0 && !config->contract_only_named) {
-            mcsm_parse_error(parser, config->borders[i].line,
-                             "contract = keep needs a lane of its own for the groups that a joint "
-                             "hands on: add sl to [multicast], such as 7, in all clusters");
-            return;
-        }
     }
 }
 
@@ -549,7 +587,6 @@ void mcsm_config_finish(struct mcsm_parser *parser)
         mcsm_parse_error(parser, 0, "[routing] has dimensions, but its engine is not dor or torus");
     }
     check_lanes(parser);
-    check_contract(parser);
     add_default_partition(parser);
     mcsm_qos_check(parser);
     find_classes(config);

@@ -84,7 +84,6 @@ static void set_defaults(struct mcsm_config *config, const char *path)
     snprintf(config->state_dir, sizeof(config->state_dir), "/var/lib/mcsm");
     config->log_level = MCSM_LOG_INFO;
     config->engine = MCSM_ENGINE_AUTO;
-    config->contract_only_named = true;
     config->max_mtu = 5;
     config->max_op_vls = 4;
     config->subnet_timeout = 18;

@@ -129,7 +129,7 @@ struct mcsm_config {
     size_t neighbour_count;
 
     enum mcsm_engine engine;
-    bool contract_only_named; /* also write routes that exceed the contract */
+    bool contract_only_named; /* contract = report: also write routes that exceed the contract */
     uint64_t *roots;
     size_t root_count;
     struct mcsm_dimension dimensions[MCSM_MAX_DIMENSIONS];
@@ -196,8 +196,12 @@ uint64_t mcsm_lid_db_guid(const struct mcsm_lid_db *db, uint16_t lid);
 unsigned mcsm_common_lid(const struct mcsm_lid_db *a, struct mcsm_range ra,
                          const struct mcsm_lid_db *b, struct mcsm_range rb);
 
-/** Returns whether a chain of waiting packets may lead from border port `e` to `f`: packets to a
- * cluster behind `f` may enter by `e`, or both ports are joints of groups on lane 0. */
+/** Returns whether routes to other clusters leave this cluster. */
+bool mcsm_config_has_transit(const struct mcsm_config *config);
+
+/** Returns whether a chain of waiting packets may lead from border port `e` to `f`: the order of the
+ * clusters allows it, or packets to a cluster behind `f` may enter by `e`, or both ports are joints of
+ * groups on lane 0. */
 bool mcsm_config_allows(const struct mcsm_config *config, const struct mcsm_border *e,
                         const struct mcsm_border *f);
 

@@ -175,6 +175,27 @@ static void check_way(struct cross *cross, size_t from, size_t to)
     }
 }
 
+/* A manager expects packets only from a cluster to which it sends packets directly. */
+static void check_entry(struct cross *cross, size_t from, size_t to)
+{
+    const struct mcsm_config *config = cross->configs[from];
+    const struct mcsm_neighbour *target = find_neighbour(config, cross->configs[to]->name), *source;
+    int next;
+
+    if (target == NULL) {
+        return; /* check_lids() says so */
+    }
+    next = find_cluster(cross, config->neighbours[target->via].name);
+    source = next < 0 ? NULL : find_neighbour(cross->configs[next], config->name);
+    if (source != NULL && source->via_name[0] != '\0') {
+        CONTRADICTION(cross,
+                      "%s: packets to %s go to %s, but %s, line %d, sends packets to %s via %s: "
+                      "remove this via\n",
+                      config->path, target->name, cross->configs[next]->name,
+                      cross->configs[next]->path, source->line, config->name, source->via_name);
+    }
+}
+
 static size_t root_of(size_t *parent, size_t i)
 {
     while (parent[i] != i) {
@@ -342,6 +363,7 @@ int mcsm_config_cross_check(struct mcsm_config *const *configs, size_t count, FI
                 check_lids(&cross, configs[i], configs[k]);
                 check_way(&cross, i, k);
                 check_passes(&cross, i, k);
+                check_entry(&cross, i, k);
             }
         }
     }

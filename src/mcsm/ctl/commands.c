@@ -66,6 +66,8 @@ static void status(struct mcsm_daemon *daemon, const char *const *arguments, FIL
     mcsm_add_number(json, "lanes", mcsm_sm_lanes(sm));
     mcsm_add_number(json, "lanes_needed", sm->stats.lanes_needed);
     mcsm_add_number(json, "left_out", sm->stats.left_out);
+    mcsm_add_number(json, "hidden_switch_lids", sm->stats.hidden);
+    mcsm_add_number(json, "closed_joints", sm->stats.closed_joints);
     mcsm_add_number(json, "contract_excess", sm->stats.excess);
     mcsm_add_number(json, "switches", sm->fabric->switch_count);
     mcsm_add_number(json, "end_nodes", sm->fabric->ca_count);

@@ -40,6 +40,9 @@ static void manager(const struct mcsm_daemon *daemon, FILE *out)
           mcsm_vl_differing(sm->fabric));
     GAUGE("left_out_routes", "Routes that the contract of the border ports forbids.",
           stats->left_out);
+    GAUGE("closed_joints", "Joints by which the contract lets no packets of groups leave.",
+          stats->closed_joints);
+    GAUGE("contract_excess", "Pairs of border ports beyond the contract.", stats->excess);
     GAUGE("sweep_seconds", "Duration of the last heavy sweep.", stats->sweep_ms / 1e3);
     GAUGE("routing_seconds", "Duration of the last computation of routes.", stats->route_ms / 1e3);
     COUNTER("heavy_sweeps", "Heavy sweeps.", stats->heavy_sweeps);

@@ -236,8 +236,8 @@ static const char *reason_to_keep(struct mcsm_health *health, const struct mcsm_
     if (link->border) {
         return "the other end belongs to another manager";
     }
-    if (!health->sm->config->contract_only_named) {
-        return "contract = keep may need this link for routes to other clusters";
+    if (link->contract_needs) {
+        return "the contract needs this link for routes to other clusters";
     }
     lost = mcsm_reach_lost(health->sm->fabric, port);
     if (lost < 0) {
@@ -274,6 +274,7 @@ static void hold_until(struct mcsm_health *health, struct mcsm_link *link, uint6
     }
     health->held++;
     link->holds++;
+    link->left_out = health->sm->stats.left_out;
     link->held_until = until;
     forget(link);
     save(health, link, now);
@@ -456,6 +457,10 @@ void mcsm_health_swept(struct mcsm_health *health, uint64_t now)
         } else if (link->up && port != NULL && mcsm_reach_needs(health->sm->fabric, port)) {
             release(health, link, "link-needed", now,
                     "no other way is left, so packets use it again");
+        } else if (link->up && health->sm->stats.left_out > link->left_out) {
+            link->contract_needs = true;
+            release(health, link, "link-needed", now,
+                    "routes to other clusters are left out without it, so packets use it again");
         }
     }
 }

@@ -51,6 +51,8 @@ struct mcsm_link {
     uint64_t total_flaps;
     uint64_t bucket;     /* number of the present one */
     uint64_t held_until; /* 0: not held */
+    unsigned left_out;   /* routes that the contract left out before the hold */
+    bool contract_needs; /* during a hold the contract left out more routes */
     uint64_t good_since; /* the end of the last hold */
     unsigned holds;      /* in a row: the next hold lasts 2^holds times the shortest */
     char kept[80];       /* why the link stays although it is beyond a limit; else empty */

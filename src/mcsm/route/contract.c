@@ -52,7 +52,8 @@ static bool may_enter(const struct mcsm_contract *contract, const struct mcsm_ga
 {
     int cluster = contract->cluster[lid];
 
-    return cluster < 0 || contract->enters[gate->neighbour * contract->clusters + cluster];
+    return gate->entry &&
+           (cluster < 0 || contract->enters[gate->neighbour * contract->clusters + cluster]);
 }
 
 /* The direct successors of an entry: the channels and exits of the LIDs that may enter by it. */
@@ -112,6 +113,11 @@ static void find_feeds(struct work *work, unsigned *stamp)
     }
 }
 
+static bool hands_on(const struct mcsm_contract *contract, size_t g)
+{
+    return contract->gates[g].joint && (contract->closed == NULL || !contract->closed[g]);
+}
+
 /* Groups on lane 0: from a joint over the whole tree, and to all other joints. */
 static int add_groups(struct work *work)
 {
@@ -137,16 +143,16 @@ static int add_groups(struct work *work)
             }
             if (gate->sw == at) {
                 work->reached[g * graph->links + up] = true;
-                work->feeds[g * graph->links + down] = true;
+                work->feeds[g * graph->links + down] |= hands_on(contract, g);
             } else if (gate->sw == parent) {
                 work->reached[g * graph->links + down] = true;
-                work->feeds[g * graph->links + up] = true;
+                work->feeds[g * graph->links + up] |= hands_on(contract, g);
             }
         }
     }
     for (size_t e = 0; e < contract->count; e++) {
         for (size_t f = 0; f < contract->count; f++) {
-            if (e != f && contract->gates[e].joint && contract->gates[f].joint) {
+            if (e != f && contract->gates[e].joint && hands_on(contract, f)) {
                 work->matrix[e * contract->count + f] = true;
             }
         }
@@ -540,6 +546,77 @@ static void count_left_out(const struct work *work, struct mcsm_contract_result 
     }
 }
 
+/* Whether a switch with sources has no route to another cluster, although an exit is open. */
+static bool misses_routes(const struct mcsm_graph *graph)
+{
+    for (size_t i = 0; i < graph->target_count; i++) {
+        for (int k = 0; k < graph->count && graph->targets[i].foreign; k++) {
+            if (graph->sw[k].hosts > 0 && graph->sw[k].lft[graph->targets[i].lid] == MCSM_DROP) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* Counts the LIDs of switches that packets from a border switch do not reach. */
+static unsigned count_hidden(const struct mcsm_graph *graph)
+{
+    unsigned hidden = 0;
+
+    for (size_t i = 0; i < graph->target_count; i++) {
+        for (int k = 0; k < graph->count && graph->targets[i].port == 0; k++) {
+            hidden +=
+                graph->sw[k].entering > 0 && graph->sw[k].lft[graph->targets[i].lid] == MCSM_DROP;
+        }
+    }
+    return hidden;
+}
+
+static int route_all_again(struct work *work)
+{
+    const struct mcsm_contract *contract = work->contract;
+    int status;
+
+    for (size_t i = 0; i < contract->clusters; i++) {
+        clear_foreign(work->graph, contract, i);
+    }
+    status = compute(work);
+    for (size_t i = 0; i < contract->clusters && status == 0; i++) {
+        status = route_again(work, i);
+    }
+    if (status == 0) {
+        status = compute(work);
+    }
+    while (status == 0 && !is_kept(work)) {
+        unsigned changed = drop_tainted(work);
+
+        if (changed == 0 && close_exits(work) == 0) {
+            break; /* not with closed joints: no packet leaves any more */
+        }
+        status = compute(work);
+    }
+    return status;
+}
+
+/* Opens each joint again that does not exceed the contract. */
+static int open_joints(struct work *work, unsigned *closed_p)
+{
+    const struct mcsm_contract *contract = work->contract;
+    int status = 0;
+
+    for (size_t g = 0; g < contract->count && status == 0; g++) {
+        if (!contract->closed[g]) {
+            continue;
+        }
+        contract->closed[g] = false;
+        status = compute(work);
+        contract->closed[g] = !is_kept(work);
+        *closed_p += contract->closed[g];
+    }
+    return status;
+}
+
 int mcsm_contract_keep(struct mcsm_graph *graph, const struct mcsm_contract *contract,
                        struct mcsm_contract_result *result)
 {
@@ -550,29 +627,19 @@ int mcsm_contract_keep(struct mcsm_graph *graph, const struct mcsm_contract *con
     if (status < 0) {
         return status;
     }
+    result->hidden = count_hidden(graph);
     status = compute(&work);
-    if (status < 0 || is_kept(&work)) {
+    if (status < 0 || (is_kept(&work) && !misses_routes(graph))) {
         close_work(&work);
         return status;
     }
     result->broken = true;
-    for (size_t i = 0; i < contract->clusters; i++) {
-        clear_foreign(graph, contract, i);
+    for (size_t g = 0; g < contract->count && contract->tree != NULL && contract->closed; g++) {
+        contract->closed[g] = contract->gates[g].joint;
     }
-    status = compute(&work);
-    for (size_t i = 0; i < contract->clusters && status == 0; i++) {
-        status = route_again(&work, i);
-    }
-    if (status == 0) {
-        status = compute(&work);
-    }
-    while (status == 0 && !is_kept(&work)) {
-        unsigned changed = drop_tainted(&work);
-
-        if (changed == 0 && close_exits(&work) == 0) {
-            break; /* groups on lane 0, with packets inside of the cluster, exceed the contract */
-        }
-        status = compute(&work);
+    status = route_all_again(&work);
+    if (status == 0 && contract->tree != NULL && contract->closed) {
+        status = open_joints(&work, &result->closed);
     }
     if (status == 0) {
         count_left_out(&work, result);

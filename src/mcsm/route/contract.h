@@ -19,6 +19,7 @@ struct mcsm_gate {
     uint8_t port;
     uint8_t neighbour;
     bool transit, joint;
+    bool entry; /* unicast packets of the neighbour may come in, because routes lead to it */
 };
 
 struct mcsm_contract {
@@ -31,13 +32,16 @@ struct mcsm_contract {
                           * cluster */
     size_t clusters;
     const struct mcsm_tree *tree; /* NULL: groups have a separate lane */
+    bool *closed; /* of each gate: packets of groups do not leave by it; NULL: none is closed */
 };
 
 struct mcsm_contract_result {
-    bool broken;       /* the routes of the engine exceeded the contract and were replaced */
+    bool broken; /* routes of the engine exceeded the contract, or missed, and were replaced */
     unsigned left_out; /* (switch, LID) pairs that have no route because of the contract */
+    unsigned hidden; /* (border switch, switch) pairs: packets of other clusters do not get there */
     int example_sw;
     uint16_t example_lid;
+    unsigned closed; /* joints by which packets of groups may not leave */
 };
 
 /** Computes the matrix of lane 0: contract->count times contract->count. -ENOMEM. */
@@ -45,8 +49,8 @@ int mcsm_contract_matrix(const struct mcsm_graph *graph, const struct mcsm_contr
                          bool *matrix);
 
 /**
- * Changes routes to other clusters until the matrix stays within the allowed pairs. Needs the ranks
- * of Up/Down. -ENOMEM.
+ * Changes routes to other clusters until the matrix stays within the allowed pairs. If packets of
+ * groups share lane 0 and exceed the contract, marks joints in contract->closed. -ENOMEM.
  */
 int mcsm_contract_keep(struct mcsm_graph *graph, const struct mcsm_contract *contract,
                        struct mcsm_contract_result *result);

@@ -483,13 +483,27 @@ static int by_switch(const void *a, const void *b)
     return x->lid < y->lid ? -1 : x->lid > y->lid;
 }
 
-/* Counts the first `count` switches of the order; `sources`: only switches with sources. */
-static int count_order(const struct engine *engine, int count, bool sources)
+/* Whether borders have to be roots, so that packets of other clusters do not go back. */
+static bool is_strict(const struct engine *engine)
+{
+    for (int i = 0; i < engine->graph->count; i++) {
+        if (engine->graph->sw[i].strict && !engine->config->contract_only_named) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Counts the first `count` switches of the order; `sources`: only switches with sources. `strict`:
+ * packets of other clusters need not reach the LIDs of switches. */
+static int count_order(const struct engine *engine, int count, bool sources, bool strict)
 {
     int found = 0;
 
     for (int i = 0; i < count; i++) {
-        found += !sources || engine->graph->sw[engine->order[i]].hosts > 0;
+        const struct mcsm_gswitch *sw = &engine->graph->sw[engine->order[i]];
+
+        found += !sources || sw->hosts > (strict ? sw->entering : 0);
     }
     return found;
 }
@@ -497,24 +511,26 @@ static int count_order(const struct engine *engine, int count, bool sources)
 /* Whether every switch that is connected with a target also has a legal way to it. With several
  * roots it may not: two of them need not be connected by a way that goes up once and down once. The
  * LID of a switch is a target of hosts only: switches, such as the tops of a fat tree, do not send to
- * each other. */
+ * each other. If borders have to be roots, the contract finds the routes to other clusters later. */
 static bool reaches_all(struct engine *engine)
 {
     const struct mcsm_target *last = NULL;
+    bool strict = is_strict(engine);
 
     for (size_t i = 0; i < engine->graph->target_count; i++) {
         const struct mcsm_target *target = &engine->graph->targets[i];
         bool own = target->port == 0;
         int connected;
 
-        if (last != NULL && target->sw == last->sw && own == (last->port == 0)) {
+        if ((last != NULL && target->sw == last->sw && own == (last->port == 0)) ||
+            (target->foreign && strict)) {
             continue;
         }
         last = target;
         connected = mcsm_distances(engine->graph, target->sw, engine->distance, engine->order);
-        connected = count_order(engine, connected, own);
+        connected = count_order(engine, connected, own, strict);
         updn(engine, target->sw);
-        if (count_order(engine, engine->order_count, own) < connected) {
+        if (count_order(engine, engine->order_count, own, strict) < connected) {
             return false;
         }
     }
@@ -540,7 +556,8 @@ static int links_of(const struct mcsm_gswitch *sw)
     return links;
 }
 
-/* The border switch, or the switch with hosts, that has most links. -1: none. */
+/* The border switch, or the switch with hosts, that has most links. A border switch where the contract
+ * forbids the way back comes before others. -1: none. */
 static int find_linked(const struct mcsm_graph *graph, bool border)
 {
     int best = -1;
@@ -549,7 +566,8 @@ static int find_linked(const struct mcsm_graph *graph, bool border)
         const struct mcsm_gswitch *sw = &graph->sw[i];
 
         if ((border ? sw->border : sw->hosts > 0 && !sw->border) &&
-            (best < 0 || links_of(sw) > links_of(&graph->sw[best]))) {
+            (best < 0 || sw->strict > graph->sw[best].strict ||
+             (sw->strict == graph->sw[best].strict && links_of(sw) > links_of(&graph->sw[best])))) {
             best = i;
         }
     }

@@ -35,6 +35,7 @@ struct mcsm_gswitch {
     int rank;                 /* Up/Down: steps from the nearest root */
     uint8_t nports;
     bool border; /* packets of other clusters come in here: a root of Up/Down */
+    bool strict; /* the contract forbids that packets of a neighbour go back to it from here */
     bool bare;   /* the switch has neither hosts nor joints, so no multicast tree ends here */
 };
 

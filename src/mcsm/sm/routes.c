@@ -166,6 +166,7 @@ static struct mcsm_graph *make_graph(const struct mcsm_sm *sm)
             int entering = foreign_sources(sm->config, border->neighbour, fabric->ca_count);
 
             sw->border = true;
+            sw->strict |= !mcsm_config_allows(sm->config, border, border);
             sw->hosts += entering;
             sw->entering += entering;
         }
@@ -217,7 +218,7 @@ struct borders {
     struct mcsm_gate *gates;
     const struct mcsm_border **lines; /* of each gate */
     int *via, *cluster;
-    bool *allowed, *enters;
+    bool *allowed, *enters, *closed;
 };
 
 static void borders_free(struct borders *borders)
@@ -228,6 +229,7 @@ static void borders_free(struct borders *borders)
     free(borders->cluster);
     free(borders->allowed);
     free(borders->enters);
+    free(borders->closed);
 }
 
 static void list_gates(const struct mcsm_sm *sm, struct borders *borders)
@@ -243,7 +245,9 @@ static void list_gates(const struct mcsm_sm *sm, struct borders *borders)
         }
         borders->lines[borders->contract.count] = border;
         borders->gates[borders->contract.count++] = (struct mcsm_gate){
-            port->node->index, port->num, border->neighbour, border->transit, border->joint};
+            port->node->index, port->num,
+            border->neighbour, border->transit,
+            border->joint,     config->neighbours[border->neighbour].via_name[0] == '\0'};
     }
 }
 
@@ -260,8 +264,9 @@ static int borders_new(const struct mcsm_sm *sm, const struct mcsm_graph *graph,
     borders->cluster = malloc((graph->lid_top + 1) * sizeof(int));
     borders->allowed = calloc(n * n + 1, sizeof(bool));
     borders->enters = calloc(clusters * clusters + 1, sizeof(bool));
+    borders->closed = calloc(n + 1, sizeof(bool));
     if (!borders->gates || !borders->lines || !borders->via || !borders->cluster ||
-        !borders->allowed || !borders->enters) {
+        !borders->allowed || !borders->enters || !borders->closed) {
         borders_free(borders);
         return -ENOMEM;
     }
@@ -293,6 +298,7 @@ static int borders_new(const struct mcsm_sm *sm, const struct mcsm_graph *graph,
     borders->contract.allowed = borders->allowed;
     borders->contract.enters = borders->enters;
     borders->contract.clusters = clusters;
+    borders->contract.closed = borders->closed;
     return 0;
 }
 
@@ -318,6 +324,48 @@ static int name_excess(struct mcsm_sm *sm, const struct mcsm_contract *contract,
     return status;
 }
 
+static void name_left_out(struct mcsm_sm *sm, const struct mcsm_graph *graph,
+                          const struct mcsm_contract_result *result)
+{
+    if (result->left_out != sm->stats.left_out && result->left_out > 0) {
+        mcsm_report(&sm->events, "left-out", MCSM_LOG_WARN, graph->sw[result->example_sw].guid, 0,
+                    "%u routes from switches to LIDs of other clusters are left out, since they "
+                    "would exceed the contract of the border ports; one is from 0x%016lx to LID "
+                    "%u. Connect the switch upwards to a border switch, lay the border links to "
+                    "this cluster on one switch, allow more by passes-to, or accept a possible "
+                    "credit loop by contract = report",
+                    result->left_out, graph->sw[result->example_sw].guid, result->example_lid);
+    }
+    if (result->hidden != sm->stats.hidden && result->hidden > 0) {
+        mcsm_info(
+            "border switches have no route to %u LIDs of other switches, since packets of other "
+            "clusters must not go up again: hosts of other clusters may not reach these LIDs",
+            result->hidden);
+    }
+    sm->stats.left_out = result->left_out;
+    sm->stats.hidden = result->hidden;
+}
+
+/* Packets of groups do not leave by the joints that the contract closes. */
+static void close_joints(struct mcsm_sm *sm, const struct borders *borders, unsigned closed)
+{
+    for (size_t g = 0; g < borders->contract.count; g++) {
+        sm->closed[borders->lines[g] - sm->config->borders] = borders->closed[g];
+    }
+    for (size_t g = 0; g < borders->contract.count && closed != sm->stats.closed_joints; g++) {
+        if (borders->closed[g]) {
+            mcsm_report(&sm->events, "joint-closed", MCSM_LOG_WARN, borders->lines[g]->guid,
+                        borders->lines[g]->port,
+                        "packets of groups do not leave by the joint 0x%016lx/%u, since on lane 0 "
+                        "they would exceed the contract of the border ports. Give groups a lane "
+                        "of their own in all clusters (sl of [multicast]), or accept a possible "
+                        "credit loop by contract = report",
+                        borders->lines[g]->guid, borders->lines[g]->port);
+        }
+    }
+    sm->stats.closed_joints = closed;
+}
+
 static int keep_contract(struct mcsm_sm *sm, struct mcsm_graph *graph, const struct mcsm_tree *tree)
 {
     struct mcsm_contract_result result;
@@ -327,37 +375,25 @@ static int keep_contract(struct mcsm_sm *sm, struct mcsm_graph *graph, const str
     if (status < 0) {
         return status;
     }
+    free(sm->closed);
+    sm->closed = calloc(sm->config->border_count + 1, sizeof(bool));
+    if (sm->closed == NULL) {
+        borders_free(&borders);
+        return -ENOMEM;
+    }
     borders.contract.tree = sm->config->multicast_sl == 0 ? tree : NULL;
     result = (struct mcsm_contract_result){.broken = false};
-    if (!sm->config->contract_only_named) {
+    if (!sm->config->contract_only_named && sm->stats.engine == MCSM_ENGINE_UPDN) {
         status = mcsm_contract_keep(graph, &borders.contract, &result);
     } else {
         status = name_excess(sm, &borders.contract, graph);
     }
+    if (status == 0) {
+        name_left_out(sm, graph, &result);
+        close_joints(sm, &borders, result.closed);
+    }
     borders_free(&borders);
-    if (status < 0) {
-        return status;
-    }
-    if (result.left_out != sm->stats.left_out && result.left_out > 0) {
-        mcsm_report(&sm->events, "left-out", MCSM_LOG_WARN, graph->sw[result.example_sw].guid, 0,
-                    "%u routes from switches to LIDs of other clusters are left out, since they "
-                    "would exceed the contract of the border ports; one is from 0x%016lx to LID "
-                    "%u. Connect the switch upwards to a border switch, or allow more by "
-                    "passes-to",
-                    result.left_out, graph->sw[result.example_sw].guid, result.example_lid);
-    }
-    sm->stats.left_out = result.left_out;
-    return 0;
-}
-
-static bool has_transit(const struct mcsm_config *config)
-{
-    for (size_t i = 0; i < config->border_count; i++) {
-        if (config->borders[i].transit) {
-            return true;
-        }
-    }
-    return false;
+    return status;
 }
 
 /* The lanes for the routes: a share of the lanes for each service level of the configuration. */
@@ -407,13 +443,13 @@ static int compute(struct mcsm_sm *sm, struct mcsm_graph *graph, struct mcsm_tre
     int status, circle[8];
 
     if (engine == MCSM_ENGINE_AUTO) {
-        engine = has_transit(sm->config) ? MCSM_ENGINE_UPDN : MCSM_ENGINE_AUTO;
+        engine = mcsm_config_has_transit(sm->config) ? MCSM_ENGINE_UPDN : MCSM_ENGINE_AUTO;
     }
     status = plan_routes(sm, graph, engine, &plan);
     *tree_p = plan.tree;
     sm->stats.engine = plan.engine;
     sm->stats.lanes_needed = plan.lanes_needed;
-    if (status == 0 && plan.engine == MCSM_ENGINE_UPDN && has_transit(sm->config)) {
+    if (status == 0 && mcsm_config_has_transit(sm->config)) {
         status = keep_contract(sm, graph, *tree_p);
     }
     if (status == 0) {
@@ -507,7 +543,8 @@ static void add_joints(const struct mcsm_sm *sm, struct leaves *leaves)
         const struct mcsm_port *port = border_port(leaves->fabric, border);
 
         if (border->joint && is_open(port)) {
-            add_leaf(leaves, port->node->index, border->port);
+            add_leaf(leaves, port->node->index,
+                     sm->closed && sm->closed[i] ? MCSM_NO_PORT : border->port);
         }
     }
 }

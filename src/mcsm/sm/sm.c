@@ -43,6 +43,7 @@ void mcsm_sm_free(struct mcsm_sm *sm)
     mcsm_fabric_free(sm->next);
     mcsm_graph_free(sm->graph);
     mcsm_tree_free(sm->tree);
+    free(sm->closed);
     mcsm_lids_free(sm->lids);
     free(sm);
 }

@@ -27,6 +27,8 @@ struct mcsm_sm_stats {
     int lanes_needed;
     unsigned excess;         /* pairs of border ports beyond the contract, if it is only reported */
     unsigned left_out;       /* routes that the contract of the borders forbids */
+    unsigned hidden;         /* LIDs of switches that packets of other clusters do not reach */
+    unsigned closed_joints;  /* joints by which the contract lets no packets of groups leave */
     enum mcsm_engine engine; /* that made the routes */
     int silent;              /* nodes that did not answer */
 };
@@ -40,6 +42,8 @@ struct mcsm_sm {
     struct mcsm_fabric *next;   /* being discovered; NULL otherwise */
     struct mcsm_graph *graph;   /* the graph behind the routes of `fabric` */
     struct mcsm_tree *tree;
+    bool *
+        closed; /* of each line of [border]: packets of groups do not leave by it; NULL: none is closed */
     uint64_t own_guid;
     struct mcsm_sweep sweep;
     struct mcsm_election election;
