@@ -305,6 +305,22 @@ TEST_F(Health, HeldLinkReturnsWhenItIsNeeded)
     EXPECT_EQ(3, hops(0, 1));
 }
 
+TEST_F(Health, HeldLinkReturnsIfTheContractLeavesOutMoreRoutes)
+{
+    start("errors = 100\n");
+    m->sm->stats.left_out = 3;
+    symbol_errors(0, 2, 500);
+    model_health(m, 10);
+    ASSERT_EQ(MCSM_LINK_HELD, state(0, 2)) << "the 3 routes were left out before";
+    m->sm->stats.left_out = 4;
+    mcsm_sm_sweep(m->sm);
+    model_run(m, 4000);
+    EXPECT_EQ("link-held link-needed ", events());
+    symbol_errors(0, 2, 500);
+    model_health(m, 10);
+    EXPECT_EQ(MCSM_LINK_KEPT, state(0, 2)) << "it is not held again";
+}
+
 TEST_F(Health, FlappingLinkIsHeld)
 {
     start("flaps = 3\nwindow = 600\n");
