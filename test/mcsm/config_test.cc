@@ -249,8 +249,8 @@ TEST_F(Cross, WayBackThroughAnotherCluster)
         base("a", 1, 9) + "[border]\n" + border(1, "b", 2) + border(1, "c", 3) + to_b + to_c;
     std::string second =
         base("b", 10, 19) + "[border]\n" + border(2, "a", 1) + border(2, "c", 3) + to_a;
-    std::string third = base("c", 20, 29) + "[border]\n" + border(3, "a", 1) + border(3, "b", 2) +
-                        to_a + to_b;
+    std::string third =
+        base("c", 20, 29) + "[border]\n" + border(3, "a", 1) + border(3, "b", 2) + to_a + to_b;
     EXPECT_EQ("", check({first, second + to_c, third}));
     std::string said = check({first, second + "via = c\n" + to_c, third + "passes-to = a\n"});
     EXPECT_NE(std::string::npos, said.find("sends packets to a via c")) << said;
