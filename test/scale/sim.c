@@ -211,12 +211,14 @@ bool sim_store(unsigned index)
 {
     struct sim_peer *peer = &sim.peers[index];
     uct_glex_er_rx_t *fifo;
+    uct_glex_slot_t *slots;
 
     if (peer->fifo == 0) {
         return false;
     }
     fifo = &sim.iface->er_rx[peer->fifo - 1];
-    fifo->slots[peer->stored % UCT_GLEX_FIFO_SLOTS].word =
+    slots = (uct_glex_slot_t *)(fifo->ctrl + 1);
+    slots[peer->stored % UCT_GLEX_FIFO_SLOTS].word =
         UCT_GLEX_SLOT_VALID | (uint16_t)(peer->stored + 1) | (sizeof(uint64_t) << 16) |
         ((uint64_t)peer->seq << 32) | ((uint64_t)SIM_AM_ID << 48);
     peer->stored++;
