@@ -3,7 +3,8 @@
  *
  *     journalctl MCSM_CLUSTER=left MCSM_EVENT=link-held
  *
- * The entries are datagrams to journald's socket, in journald's native protocol.
+ * The entries are datagrams to journald's socket, in journald's native protocol. sd_journal_sendv() of
+ * libsystemd waits while journald does not read, and a subnet manager must not wait.
  */
 #ifndef MCSM_JOURNAL_H
 #define MCSM_JOURNAL_H
