@@ -332,7 +332,7 @@ void gfi_atomic_on_request(struct gfi_peer *peer, const struct gfi_atomic_reques
     size_t size = gfi_atomic_size(request->datatype, request->op, request->kind);
     size_t bytes = request->count * size, results;
     uint8_t message[sizeof(struct gfi_atomic_reply) + GFI_ATOMIC_BYTES];
-    struct gfi_mr *mr;
+    struct gfi_mr *mr = NULL;
     struct gfi_atomic_reply *reply = (struct gfi_atomic_reply *)message;
 
     if (size == 0 || bytes == 0 || bytes > GFI_ATOMIC_BYTES ||

@@ -239,11 +239,11 @@ unsigned uct_glex_ctl_progress(uct_glex_iface_t *iface)
     ucs_status_t status;
     uct_glex_vc_t *vc;
 
-    uct_glex_ep_fail_refused(iface);
     do {
         vc = ucs_queue_pull_elem_non_empty(&iface->active, uct_glex_vc_t, active);
         left = (&vc->active.next == end) ? 0 : left - 1;
         uct_glex_vc_schedule_end(vc);
+        uct_glex_vc_fail_refused(vc);
         status = uct_glex_ctl_progress_state(vc);
         if ((status != UCS_OK) && (status != UCS_ERR_NO_RESOURCE)) {
             uct_glex_vc_fail(vc, status);

@@ -27,7 +27,7 @@ static UCS_CLASS_INIT_FUNC(uct_glex_ep_t, const uct_ep_params_t *params)
     self->needs_peer = 0;
     self->is_cancelled = 0;
     self->is_failed = 0;
-    ucs_list_head_init(&self->refused);
+    self->is_refused = 0;
     self->num_pending = 0;
     ucs_arbiter_group_init(&self->arb_group);
     return UCS_OK;
@@ -49,7 +49,6 @@ static UCS_CLASS_CLEANUP_FUNC(uct_glex_ep_t)
                               NULL);
     ucs_arbiter_group_desched(&iface->arbiter, &self->arb_group);
     ucs_arbiter_group_cleanup(&self->arb_group);
-    ucs_list_del(&self->refused);
     if (self->vc != &uct_glex_no_vc) {
         uct_glex_op_drop_ep(self->vc, &self->super.super);
         ucs_list_del(&self->list);

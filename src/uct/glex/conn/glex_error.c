@@ -82,7 +82,7 @@ static void uct_glex_error_put_refused(uct_glex_vc_t *vc, const struct glex_err_
             uct_glex_ep_refused(ep);
         }
     }
-    uct_glex_ep_fail_refused(vc->iface);
+    uct_glex_vc_fail_refused(vc);
 }
 
 /* Whether a VC sent the message, or event, of this header */
@@ -186,8 +186,7 @@ static void uct_glex_error_of_op(uct_glex_iface_t *iface, uint32_t id, ucs_statu
                   "wrong, or its memory is not registered any more",
                   vc->peer);
         uct_glex_ep_refused(ep);
-        uct_glex_ep_fail_refused(
-            iface); /* before the event: a flush after the put must not succeed */
+        uct_glex_vc_fail_refused(vc); /* before the event: a flush after the put must not succeed */
     }
     uct_glex_op_event(iface, id, status);
     if (!is_over && !is_refused) {

@@ -260,24 +260,33 @@ void uct_glex_vc_fail(uct_glex_vc_t *vc, ucs_status_t status)
     uct_glex_vc_resume(vc); /* pending requests are tried again and return the error */
 }
 
-void uct_glex_ep_fail_refused(uct_glex_iface_t *iface)
+void uct_glex_vc_fail_refused(uct_glex_vc_t *vc)
 {
-    UCS_LIST_HEAD(current);
+    UCS_LIST_HEAD(seen);
     uct_glex_reason_t reason;
     uct_glex_ep_t *ep;
 
-    while (!ucs_list_is_empty(&iface->refused)) {
-        ep = ucs_list_extract_head(&iface->refused, uct_glex_ep_t, refused);
-        ucs_list_add_tail(&current, &ep->refused);
-        uct_glex_reason_init(&reason, ep->vc, UCS_ERR_ENDPOINT_TIMEOUT);
-        reason.is_refused = 1;
+    if (!vc->has_refused) {
+        return;
+    }
+    vc->has_refused = 0;
+    uct_glex_reason_init(&reason, vc, UCS_ERR_ENDPOINT_TIMEOUT);
+    reason.is_refused = 1;
+    while (!ucs_list_is_empty(&vc->eps)) { /* a handler may destroy any endpoint, see
+                                            * uct_glex_vc_fail() */
+        ep = ucs_list_extract_head(&vc->eps, uct_glex_ep_t, list);
+        ucs_list_add_tail(&seen, &ep->list);
+        if (!ep->is_refused) {
+            continue;
+        }
         ep->is_cancelled = 1;
         ep->blocked = 1;
-        uct_glex_op_cancel_ep(ep->vc, &ep->super.super, reason.status);
-        if (!ucs_list_is_empty(&current)) { /* no completion destroyed the endpoint */
+        uct_glex_op_cancel_ep(vc, &ep->super.super, reason.status);
+        if (seen.prev == &ep->list) { /* no completion destroyed the endpoint */
             uct_glex_ep_failed(ep, &reason, 1);
         }
     }
+    ucs_list_splice_tail(&vc->eps, &seen);
 }
 
 void uct_glex_vc_dead(uct_glex_vc_t *vc)

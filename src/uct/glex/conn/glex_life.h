@@ -46,8 +46,8 @@ void uct_glex_vc_watch(uct_glex_iface_t *iface, unsigned count);
  *  the VC */
 void uct_glex_vc_fail(uct_glex_vc_t *vc, ucs_status_t status);
 
-/** Fail the endpoints in iface->refused. Their VCs and other endpoints go on. */
-void uct_glex_ep_fail_refused(uct_glex_iface_t *iface);
+/** Fail the endpoints whose access to memory the peer refused. The VC and other endpoints go on. */
+void uct_glex_vc_fail_refused(uct_glex_vc_t *vc);
 
 /** Whether the peer's credits, including published credits, allow a message of max_bcopy now */
 int uct_glex_vc_has_credits(uct_glex_vc_t *vc);

@@ -142,8 +142,7 @@ void uct_glex_ep_failed(uct_glex_ep_t *ep, const uct_glex_reason_t *reason, int 
 {
     ucs_status_t err_status;
 
-    ucs_list_del(&ep->refused);
-    ucs_list_head_init(&ep->refused);
+    ep->is_refused = 0;
     if (ep->is_failed) {
         return; /* the endpoint failed before its VC */
     }

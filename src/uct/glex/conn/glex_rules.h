@@ -16,19 +16,24 @@ typedef struct uct_glex_rule {
 
 /* In the order of the bits of uct_glex_rules_flags() */
 static const uct_glex_rule_t uct_glex_rules[] = {
-    {"er_tx", "WCAO--"},         {"lent", "--AOPF"},      {"ctl_inflight", "---O--"},
-    {"connect_again", "---O--"}, {"peer_left", "WCAO--"}, {"peer_dead", "WCAOP-"},
-    {"is_claimed", "WCAOPF"},    {"is_stale", "WCAO--"},  {"dirty", "WCAOPF"},
-    {"check_pending", "---O--"}, {"is_remote", "WCAOPF"}, {"resume_due", "WCAOPF"},
+    {"er_tx", "WCAO--"},         {"lent", "--AOPF"},          {"ctl_inflight", "---O--"},
+    {"connect_again", "---O--"}, {"peer_left", "WCAO--"},     {"peer_dead", "WCAOP-"},
+    {"is_claimed", "WCAOPF"},    {"is_stale", "WCAO--"},      {"has_refused", "WCAOPF"},
+    {"dirty", "WCAOPF"},         {"check_pending", "---O--"}, {"is_remote", "WCAOPF"},
+    {"resume_due", "WCAOPF"},
 };
 
 /** The flags of a VC as bits, in the order of uct_glex_rules[] */
 static inline uint32_t uct_glex_rules_flags(const uct_glex_vc_t *vc)
 {
     const int flags[] = {
-        vc->er_tx != NULL, uct_glex_er_is_lent(vc), vc->ctl_inflight, vc->connect_again,
-        vc->peer_left,     vc->peer_dead,           vc->is_claimed,   vc->is_stale,
-        vc->dirty,         vc->check_pending,       vc->is_remote,    vc->resume_due,
+        vc->er_tx != NULL, uct_glex_er_is_lent(vc),
+        vc->ctl_inflight,  vc->connect_again,
+        vc->peer_left,     vc->peer_dead,
+        vc->is_claimed,    vc->is_stale,
+        vc->has_refused,   vc->dirty,
+        vc->check_pending, vc->is_remote,
+        vc->resume_due,
     };
     uint32_t bits = 0;
     unsigned i;

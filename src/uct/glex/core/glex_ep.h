@@ -18,13 +18,13 @@ typedef struct uct_glex_ep {
                            * requests */
     uint8_t is_cancelled; /* flushed with CANCEL, or failed without its VC: sends nothing more */
     uint8_t is_failed;    /* its error handler was called */
+    uint8_t is_refused;   /* progress must fail the endpoint, see uct_glex_ep_refused() */
     uint8_t has_put;      /* immediate puts, which have no operation, may be in flight */
     uint8_t needs_peer;   /* the request refused last waits for the peer's credits, or for the
                            * connection */
     uint32_t num_pending;
     ucs_arbiter_group_t arb_group; /* pending requests */
     ucs_list_link_t list;          /* in vc->eps */
-    ucs_list_link_t refused;       /* in iface->refused, or empty: see uct_glex_ep_refused() */
 } uct_glex_ep_t;
 
 UCS_CLASS_DECLARE_NEW_FUNC(uct_glex_ep_t, uct_ep_t, const uct_ep_params_t *);
@@ -37,21 +37,14 @@ ucs_status_t uct_glex_ep_make_vc(uct_glex_ep_t *ep);
  *  reason. Returns NO_RESOURCE, or the error of the endpoint. */
 ucs_status_t uct_glex_ep_not_ready(uct_glex_ep_t *ep);
 
-/** Whether progress is about to fail the endpoint */
-static inline int uct_glex_ep_is_refused(const uct_glex_ep_t *ep)
-{
-    return ep->refused.next != &ep->refused;
-}
-
 /** A living peer refused the endpoint access to memory, because of a wrong or invalid key. Has
  *  progress fail the endpoint, because only progress may call error handlers. Other endpoints of
  *  the VC go on. */
 static inline void uct_glex_ep_refused(uct_glex_ep_t *ep)
 {
-    if (!ep->is_cancelled && !uct_glex_ep_is_refused(ep)) {
-        ucs_list_add_tail(&ep->vc->iface->refused, &ep->refused);
-        uct_glex_vc_schedule(ep->vc);
-    }
+    ep->is_refused = !ep->is_cancelled;
+    ep->vc->has_refused = 1;
+    uct_glex_vc_schedule(ep->vc);
 }
 
 ucs_status_t uct_glex_ep_am_short(uct_ep_h tl_ep, uint8_t id, uint64_t header, const void *payload,

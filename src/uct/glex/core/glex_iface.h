@@ -98,7 +98,6 @@ typedef struct uct_glex_iface {
     ucs_queue_head_t blocked;         /* VCs whose peer's queue was full, or that wait for a change
                                        * without an event. Each progress call tries these VCs again.
                                        * A program may sleep meanwhile. */
-    ucs_list_link_t refused;          /* endpoints that progress is about to fail */
     ucs_arbiter_t arbiter;            /* endpoints whose pending requests can go on */
     ucs_arbiter_group_t *dispatching; /* the group whose request is being tried, or NULL */
 

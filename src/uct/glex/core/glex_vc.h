@@ -102,6 +102,7 @@ struct uct_glex_vc {
     uint8_t is_stale : 1;      /* vc: do not wait for the peer's messages any longer. Set by a look
                                 * for dead peers that finds the peer gone, dead or left and nothing
                                 * new from the peer. Also set by an END without ORDERLY. */
+    uint8_t has_refused : 1;   /* ep, vc: the peer refused an endpoint of `eps` access to memory */
     uint8_t dirty : 1;         /* rma: puts without an operation were posted since the last flush */
     uint8_t check_pending : 1; /* ep, ctl: an ep_check's CTL is not acknowledged */
     uint8_t is_remote : 1;     /* uct_glex_vc_new(): the peer is on another host */

@@ -65,7 +65,7 @@ static ucs_status_t uct_glex_flush_ep(uct_glex_ep_t *ep, uct_completion_t *comp)
     if (ep->is_cancelled) {
         return UCS_ERR_CANCELED;
     }
-    if (ep->blocked || uct_glex_ep_is_refused(ep)) {
+    if (ep->blocked || ep->is_refused) {
         /* Pending requests are not posted yet (`blocked` is 0 while this flush itself is tried), or
          * progress is about to fail the endpoint */
         return UCS_ERR_NO_RESOURCE;

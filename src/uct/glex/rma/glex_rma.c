@@ -281,7 +281,7 @@ static ucs_status_t uct_glex_rma_check(uct_glex_ep_t *ep, uct_glex_rkey_t *rkey,
 static ucs_status_t uct_glex_rma_refused(uct_glex_ep_t *ep, ucs_status_t status,
                                          uct_completion_t *comp)
 {
-    return (uct_glex_ep_is_refused(ep) && (status == UCS_ERR_ENDPOINT_TIMEOUT) && (comp != NULL)) ?
+    return (ep->is_refused && (status == UCS_ERR_ENDPOINT_TIMEOUT) && (comp != NULL)) ?
                uct_glex_op_end_later(ep->vc, &ep->super.super, comp, status) :
                status;
 }

@@ -462,7 +462,6 @@ static UCS_CLASS_INIT_FUNC(uct_glex_iface_t, uct_md_h md, uct_worker_h worker,
     self->goodbye_ms = UCT_GLEX_GOODBYE_MS;
     self->reports = &uct_glex_vc_reports;
     ucs_queue_head_init(&self->active);
-    ucs_list_head_init(&self->refused);
     ucs_queue_head_init(&self->blocked);
     ucs_arbiter_init(&self->arbiter);
 
