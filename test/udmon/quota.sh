@@ -75,29 +75,3 @@ check "the limits are metrics" \
 if command -v promtool >/dev/null; then
     check "promtool has nothing to say" [ -z "$(get 0 /metrics | grep udmon_ | promtool check metrics 2>&1)" ]
 fi
-
-# A collector that gets no more memory from the kernel answers each request, if only by saying so. The sanitizers'
-# memory has no bound.
-data_kb() {
-    awk '/^VmData/ { print $2 }' "/proc/${running[collector2]}/status"
-}
-all_answered() {
-    local i path
-    for ((i = 0; i < 10; i++)); do
-        for path in /metrics / /api/nodes; do
-            get 2 $path -o /dev/null -w '%{http_code}\n'
-        done
-    done >"$dir/codes"
-    [[ $(grep -cE '^(200|503)$' "$dir/codes") -eq 30 ]]
-}
-if ! ldd "$bin/udmon-collector" | grep -q 'lib[at]san'; then
-    collector 2
-    await get 2 / >/dev/null
-    prlimit --pid "${running[collector2]}" --data=$((($(data_kb) + 3000) * 1024)):unlimited
-    launch bomb "$top/test/udmon/udmon_agents" -n 3 -k 20000 -i 0.3 -t 600 -s "$dir/secret" "tcp://$(address 2)"
-    check "without memory: it is told" await grep -q 'no memory' "$dir/collector2.log"
-    check "without memory: each request is answered" all_answered
-    slay bomb
-    prlimit --pid "${running[collector2]}" --data=unlimited
-    check "with memory again: /metrics is there" await is 2 udmon_node_up 0
-fi
