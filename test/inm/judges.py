@@ -844,8 +844,12 @@ def cli():
         n.wait_quiet()
         assert n.inm("config", "hot_limit=80")["differ"] == 0
         assert n.inm("reg", "read", "r1f0n2", "0x0f")["value"] == f"0x{80000:016x}"
-        n.inm("reg", "write", "r1f0n2", "0x0f", "1000")
-        assert n.inm("config")["differ"] == 1
+
+        def differs():
+            """Known defect: on a busy machine a repeated write of the configuration may come after this one."""
+            n.inm("reg", "write", "r1f0n2", "0x0f", "1000")
+            return n.inm("config")["differ"] == 1
+        wait_for("a chip that differs is found", differs)
         assert n.inm("config", "hot_limit=85")["differ"] == 0
         web = dict(n.env, INM_USER="admin", INM_PASSWORD=PASSWORD)
         done = subprocess.run([f"{BIN}/inm", "--json", "-s", f"http://127.0.0.1:{n.servers['one']['port']}", "discover"],
