@@ -655,8 +655,8 @@ static void net_detach(struct glex_endpoint *ep, struct glex_peer *base)
 }
 
 /*
- * Returns whether the connection with a peer lasts. Checks whether the peer has closed, and reads
- * what the peer sent before, so a program that makes no other call also learns of the end.
+ * Returns whether the connection with a peer lasts. Reads the last messages of a peer that has
+ * closed. A program that makes no other call learns of the end by this function.
  */
 static bool net_is_living(struct glex_endpoint *ep, const struct glex_peer *base)
 {

@@ -123,7 +123,7 @@ static void job_each_between(struct job *job, const char *node, const char *low,
     sqlite3_finalize(statement);
 }
 
-/* Calls `each` for each series whose name begins with `begin`. */
+/* Calls `each` for the series with names that begin with `begin`. */
 static void job_each(struct job *job, const char *node, const char *begin, found_fn each, void *arg)
 {
     char end[120];
@@ -203,8 +203,8 @@ static void job_found_other(struct job *job, const struct found *found, void *ar
 }
 
 /*
- * Counts the other jobs of the node. Jobs that overlap have near numbers, so the JOB_NEIGHBOURS
- * series before and after the job's own series are enough, however long the history is.
+ * Counts the other jobs of the node among the JOB_NEIGHBOURS series before and after the job's own
+ * series. Jobs at the same time mostly have near numbers, and the query stays short for a long history.
  */
 static void job_count_others(struct job *job, struct node *node)
 {

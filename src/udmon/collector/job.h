@@ -9,9 +9,9 @@
  *
  * The values of a node are means over the job's time there: "cpu" in cores, "memory" in bytes, and
  * per second "network_in", "network_out", "rdma_in", "rdma_out", "read", "written" in bytes.
- * Network and RDMA are those of the whole node. "others" is the number of other jobs on
- * the node in that time; JOB_NEIGHBOURS jobs with lower numbers are looked at, and as many with
- * higher numbers. A line has the sum over the nodes, the least and the greatest value of a node, and the number
+ * Network and RDMA are those of the whole node. "others" is the number of other jobs on the node
+ * during the job. The count includes at most JOB_NEIGHBOURS jobs before and after the job, in the order
+ * of their numbers as text. Job 1000 is therefore far from job 999, and may be missing. A line has the sum over the nodes, the least and the greatest value of a node, and the number
  * of nodes with a value.
  * "imbalance" is the greatest value of a node divided by the mean of the nodes. "cores" is null if
  * the agents do not send it.

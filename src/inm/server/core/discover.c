@@ -90,7 +90,7 @@ static void reach(struct search *s, uint32_t from, uint32_t from_port, uint32_t 
     if (f->seen[chip] || !append_hop(&way->forward, (uint8_t)from_port, &f->route[chip].forward)) {
         return;
     }
-    /* A NIC has one port, so its route back begins with the port of its NRC. */
+    /* The route back from a NIC, which has one port, begins with the port of the NRC. */
     if (nrc) {
         if (!prepend_hop(&way->backward, (uint8_t)chip_port, &f->route[chip].backward)) {
             return;

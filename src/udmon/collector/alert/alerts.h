@@ -2,11 +2,11 @@
  * Alerts: which rules hold for which series, and since when. Rules are evaluated on the text that
  * /metrics serves, so a rule means the same here and in Prometheus.
  *
- *     (none) -> PENDING    the expression holds, for less than the rule's `for`
- *     PENDING -> (none)    it does not hold any more
- *     PENDING -> FIRING    it has held for `for`; at once without `for`
- *     FIRING -> RESOLVED   it has not held for `keep_firing_for`
- *     RESOLVED -> PENDING  it holds again
+ *     (none) -> PENDING    the expression begins to hold
+ *     PENDING -> (none)    the expression no longer holds
+ *     PENDING -> FIRING    the expression has held for `for`; at once without `for`
+ *     FIRING -> RESOLVED   the expression has not held for `keep_firing_for`
+ *     RESOLVED -> PENDING  the expression holds again
  *     RESOLVED -> (none)   after ALERTS_RESOLVED_NS, when the channels have told the end
  *
  * A thread evaluates the rules (alerts_open). Other threads read the alerts with the lock held.
