@@ -7,6 +7,7 @@
 #include "mcsm_test.h"
 
 extern "C" {
+#include "route/contract.h"
 #include "route/plan.h"
 }
 
@@ -194,7 +195,7 @@ static void fat_tree(Net &net, int border)
     }
     for (int top = 24; top < 24 + border; top++) {
         net.graph->sw[top].border = true;
-        net.graph->sw[top].hosts = 96 / border;
+        net.graph->sw[top].hosts = net.graph->sw[top].entering = 96 / border;
     }
 }
 
@@ -235,6 +236,79 @@ TEST(UpDown, UsesAllTopsOfAFatTree)
     }
     for (int top = 24; top < 26; top++) {
         EXPECT_NE(MCSM_DROP, joined.tables[top][2000 + 49 - top]);
+    }
+}
+
+/* Two tops are borders, and leaf 3 has lost its link to a top. Each switch reaches all hosts, and at least
+ * two tops carry the packets between leaves. `strict`: packets from one border must not leave by the
+ * other one. */
+TEST(UpDown, NoTopOfABorderedFatTreeCarriesAll)
+{
+    for (int fault : {0, 26, 24, 25}) { /* the top that leaf 3 has no link to */
+        for (bool strict : {false, true}) {
+            Net net(28, 40);
+            fat_tree(net, 2);
+            for (int top : {24, 25}) {
+                net.graph->sw[top].strict = strict;
+                mcsm_graph_target(net.graph, top, 40, 3000 + top, true);
+            }
+            if (fault > 0) {
+                struct mcsm_gport &port = net.graph->sw[3].ports[1 + fault - 24];
+                net.graph->sw[fault].ports[port.peer_port].peer = -1;
+                port.peer = -1;
+            }
+            net.route(MCSM_ENGINE_UPDN);
+            auto where = testing::Message() << "fault " << fault << ", strict " << strict;
+            for (int from = 0; from < 28; from++) {
+                for (size_t host = 0; host < net.at.size(); host++) {
+                    ASSERT_GE(net.hops(from, host), 0) << where;
+                }
+                for (int top = 24; top < 28 && from < 24; top++) {
+                    ASSERT_NE(MCSM_DROP, net.tables[from][2000 + top]) << where;
+                    ASSERT_NE(MCSM_DROP, net.tables[from][3000 + top % 2 + 24]) << where;
+                }
+            }
+            EXPECT_EQ(0, mcsm_plan_find_loop(net.graph, nullptr, nullptr, 0)) << where;
+            int used = 0;
+            for (int top = 24; top < 28; top++) {
+                used += routes_over(net, top) > 24 * 92 / 5;
+            }
+            EXPECT_LE(2, used) << where;
+        }
+    }
+}
+
+/* A border top need not reach the other border: no packets come in for the neighbour. So the routes of
+ * the engine stay, and both borders carry packets to the neighbour. */
+TEST(UpDown, ContractKeepsRoutesOfTwoBorders)
+{
+    Net net(28, 40);
+    fat_tree(net, 2);
+    std::vector<int> none(4000, -1);
+    for (int top : {24, 25}) {
+        net.graph->sw[top].strict = true;
+        mcsm_graph_target(net.graph, top, 40, 3000 + top, true);
+        none[3000 + top] = 0;
+    }
+    net.route(MCSM_ENGINE_UPDN);
+    const struct mcsm_gate gates[] = {{24, 40, 0, true, false, true},
+                                      {25, 40, 0, true, false, true}};
+    const bool allowed[4] = {}, enters[1] = {};
+    struct mcsm_contract contract = {};
+    contract.gates = gates;
+    contract.count = 2;
+    contract.via = contract.cluster = none.data();
+    contract.allowed = allowed;
+    contract.enters = enters;
+    contract.clusters = 1;
+    struct mcsm_contract_result result;
+    ASSERT_EQ(0, mcsm_contract_keep(net.graph, &contract, &result));
+    EXPECT_FALSE(result.broken);
+    EXPECT_EQ(0u, result.left_out);
+    for (int leaf = 0; leaf < 24; leaf++) {
+        for (int top : {24, 25}) {
+            EXPECT_EQ(top, net.graph->sw[leaf].ports[net.tables[leaf][3000 + top]].peer);
+        }
     }
 }
 

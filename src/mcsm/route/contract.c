@@ -56,6 +56,22 @@ static bool may_enter(const struct mcsm_contract *contract, const struct mcsm_ga
            (cluster < 0 || contract->enters[gate->neighbour * contract->clusters + cluster]);
 }
 
+/* Whether hosts at the switch, or packets that come in there, go to the LID of another cluster. */
+static bool sends(const struct work *work, int sw, unsigned lid)
+{
+    const struct mcsm_contract *contract = work->contract;
+
+    if (work->graph->sw[sw].hosts > work->graph->sw[sw].entering) {
+        return true;
+    }
+    for (size_t g = 0; g < contract->count; g++) {
+        if (contract->gates[g].sw == sw && may_enter(contract, &contract->gates[g], lid)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* The direct successors of an entry: the channels and exits of the LIDs that may enter by it. */
 static void enter(struct work *work, size_t e)
 {
@@ -525,7 +541,7 @@ static void count_left_out(const struct work *work, struct mcsm_contract_result 
         for (int k = 0; k < graph->count && target->foreign; k++) {
             int at = k, steps = 0;
 
-            if (graph->sw[k].hosts == 0) {
+            if (!sends(work, k, target->lid)) {
                 continue;
             }
             while (steps++ <= graph->count) {
@@ -547,11 +563,15 @@ static void count_left_out(const struct work *work, struct mcsm_contract_result 
 }
 
 /* Whether a switch with sources has no route to another cluster, although an exit is open. */
-static bool misses_routes(const struct mcsm_graph *graph)
+static bool misses_routes(const struct work *work)
 {
+    const struct mcsm_graph *graph = work->graph;
+
     for (size_t i = 0; i < graph->target_count; i++) {
+        unsigned lid = graph->targets[i].lid;
+
         for (int k = 0; k < graph->count && graph->targets[i].foreign; k++) {
-            if (graph->sw[k].hosts > 0 && graph->sw[k].lft[graph->targets[i].lid] == MCSM_DROP) {
+            if (graph->sw[k].lft[lid] == MCSM_DROP && sends(work, k, lid)) {
                 return true;
             }
         }
@@ -629,7 +649,7 @@ int mcsm_contract_keep(struct mcsm_graph *graph, const struct mcsm_contract *con
     }
     result->hidden = count_hidden(graph);
     status = compute(&work);
-    if (status < 0 || (is_kept(&work) && !misses_routes(graph))) {
+    if (status < 0 || (is_kept(&work) && !misses_routes(&work))) {
         close_work(&work);
         return status;
     }

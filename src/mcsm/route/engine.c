@@ -494,49 +494,6 @@ static bool is_strict(const struct engine *engine)
     return false;
 }
 
-/* Counts the first `count` switches of the order; `sources`: only switches with sources. `strict`:
- * packets of other clusters need not reach the LIDs of switches. */
-static int count_order(const struct engine *engine, int count, bool sources, bool strict)
-{
-    int found = 0;
-
-    for (int i = 0; i < count; i++) {
-        const struct mcsm_gswitch *sw = &engine->graph->sw[engine->order[i]];
-
-        found += !sources || sw->hosts > (strict ? sw->entering : 0);
-    }
-    return found;
-}
-
-/* Whether every switch that is connected with a target also has a legal way to it. With several
- * roots it may not: two of them need not be connected by a way that goes up once and down once. The
- * LID of a switch is a target of hosts only: switches, such as the tops of a fat tree, do not send to
- * each other. If borders have to be roots, the contract finds the routes to other clusters later. */
-static bool reaches_all(struct engine *engine)
-{
-    const struct mcsm_target *last = NULL;
-    bool strict = is_strict(engine);
-
-    for (size_t i = 0; i < engine->graph->target_count; i++) {
-        const struct mcsm_target *target = &engine->graph->targets[i];
-        bool own = target->port == 0;
-        int connected;
-
-        if ((last != NULL && target->sw == last->sw && own == (last->port == 0)) ||
-            (target->foreign && strict)) {
-            continue;
-        }
-        last = target;
-        connected = mcsm_distances(engine->graph, target->sw, engine->distance, engine->order);
-        connected = count_order(engine, connected, own, strict);
-        updn(engine, target->sw);
-        if (count_order(engine, engine->order_count, own, strict) < connected) {
-            return false;
-        }
-    }
-    return true;
-}
-
 static void sort_by_rank(struct engine *engine)
 {
     for (int i = 0; i < engine->graph->count; i++) {
@@ -544,6 +501,132 @@ static void sort_by_rank(struct engine *engine)
     }
     sorted_graph = engine->graph;
     qsort(engine->by_rank, engine->graph->count, sizeof(int), highest_first);
+}
+
+/* ---- whether all are reached, and switches below all others ---- */
+
+enum target_kind { TO_HOST, TO_SWITCH, TO_CLUSTER, TARGET_KINDS };
+
+enum reached {
+    ALL_REACHED,
+    SOME_PLACED, /* switches are below all others now: judge again */
+    NOT_REACHED
+};
+
+static enum target_kind kind_of(const struct mcsm_target *target)
+{
+    return target->foreign ? TO_CLUSTER : target->port == 0 ? TO_SWITCH : TO_HOST;
+}
+
+/* Whether packets from the switch have to reach the target. All switches answer hosts and send traps to
+ * them. Only hosts send to switches. With contract = keep, hosts behind borders need not reach switches,
+ * since that would need one root. If borders have to be roots, the contract finds the routes to other
+ * clusters later. */
+static bool has_to_reach(const struct engine *engine, int from, enum target_kind kind, bool strict)
+{
+    const struct mcsm_gswitch *sw = &engine->graph->sw[from];
+    int own = sw->hosts - sw->entering;
+
+    switch (kind) {
+    case TO_HOST:
+        return true;
+    case TO_SWITCH:
+        return (engine->config->contract_only_named ? sw->hosts : own) > 0;
+    default:
+        return !strict && (engine->passes ? sw->hosts : own) > 0;
+    }
+}
+
+/* Lists switches that are connected with the target, have to reach it, and have no legal way. With
+ * several roots there may be some: two switches need not be connected by a way that goes up once and
+ * down once. Returns how many. */
+static int list_cut_off(struct engine *engine, const struct mcsm_target *target, bool strict,
+                        int *list)
+{
+    int connected = mcsm_distances(engine->graph, target->sw, list, engine->order), count = 0;
+
+    updn(engine, target->sw);
+    if (engine->order_count == connected) {
+        return 0;
+    }
+    for (int i = 0; i < engine->graph->count; i++) { /* count <= i: list[i] is still a distance */
+        if (list[i] != MCSM_UNREACHED && engine->distance[i] == MCSM_UNREACHED &&
+            has_to_reach(engine, i, kind_of(target), strict)) {
+            list[count++] = i;
+        }
+    }
+    return count;
+}
+
+/* Places a switch below all others. The switch reaches the others by ways up, and packets between other
+ * switches do not pass it. Of the switches below, those that were higher are lower. Returns false for
+ * a switch with hosts, and for a switch that is below already. */
+static bool place_below(struct engine *engine, int at, int keep)
+{
+    struct mcsm_graph *graph = engine->graph;
+    struct mcsm_gswitch *sw = &graph->sw[at];
+
+    if (at == keep || sw->hosts > sw->entering || sw->rank >= graph->count) {
+        return false;
+    }
+    sw->rank = 2 * graph->count - sw->rank;
+    sort_by_rank(engine);
+    return true;
+}
+
+/* Places the target's switch below all others. If this switch has to stay, places the switches that are
+ * cut off. */
+static bool place_some(struct engine *engine, int target, const int *cut_off, int count, int keep)
+{
+    bool placed = place_below(engine, target, keep);
+
+    for (int i = 0; i < count && !placed; i++) {
+        placed = place_below(engine, cut_off[i], keep);
+    }
+    return placed;
+}
+
+/* Judges all targets. keep >= 0: places switches without hosts below all others, but not `keep`. */
+static enum reached judge_reach(struct engine *engine, int keep, int *list, bool *judged)
+{
+    const struct mcsm_graph *graph = engine->graph;
+    enum reached reached = ALL_REACHED;
+    bool strict = is_strict(engine);
+
+    memset(judged, 0, graph->count * TARGET_KINDS * sizeof(*judged));
+    for (size_t i = 0; i < graph->target_count; i++) {
+        const struct mcsm_target *target = &graph->targets[i];
+        bool *done = &judged[target->sw * TARGET_KINDS + kind_of(target)];
+        int count;
+
+        if (*done) {
+            continue;
+        }
+        *done = true;
+        count = list_cut_off(engine, target, strict, list);
+        if (count > 0 && (keep < 0 || !place_some(engine, target->sw, list, count, keep))) {
+            return NOT_REACHED;
+        }
+        reached = count > 0 ? SOME_PLACED : reached;
+    }
+    return reached;
+}
+
+/* 1: all targets are reached, 0: they are not, or -ENOMEM. */
+static int reaches_all(struct engine *engine, int keep)
+{
+    size_t n = engine->graph->count + 1;
+    int *list = malloc(n * sizeof(*list));
+    bool *judged = malloc(n * TARGET_KINDS * sizeof(*judged));
+    enum reached reached = list && judged ? SOME_PLACED : NOT_REACHED;
+    int status = list && judged ? 0 : -ENOMEM;
+
+    while (reached == SOME_PLACED) {
+        reached = judge_reach(engine, keep, list, judged);
+    }
+    free(list);
+    free(judged);
+    return status < 0 ? status : reached == ALL_REACHED;
 }
 
 static int links_of(const struct mcsm_gswitch *sw)
@@ -637,24 +720,59 @@ static int rank_from_one(struct engine *engine, int *root_p)
     return rank_from(engine, first);
 }
 
-/* Computes ranks. If several roots do not reach all switches, one root is used: a path up to the
- * root and down from the root always exists. */
+/* Returns the switch that always stays a root: the first configured root, or else the border switch that
+ * rank_from_one() would select. Returns -1 if rank_from_one() may select a root below which all tops are
+ * equal. */
+static int find_keep(const struct engine *engine)
+{
+    const struct mcsm_config *config = engine->config;
+
+    for (int i = 0; i < engine->graph->count && config->root_count > 0; i++) {
+        if (engine->graph->sw[i].guid == config->roots[0]) {
+            return i;
+        }
+    }
+    return config->contract_only_named ? -1 : find_linked(engine->graph, true);
+}
+
+static void name_placed(const struct engine *engine)
+{
+    const struct mcsm_graph *graph = engine->graph;
+    int count = 0, example = 0;
+
+    for (int i = 0; i < graph->count; i++) {
+        if (graph->sw[i].rank > graph->count) {
+            count++;
+            example = i;
+        }
+    }
+    if (count > 0) {
+        mcsm_info(
+            "with several roots up/down does not reach all: no packets between other switches "
+            "pass %d of the switches, such as 0x%016lx",
+            count, graph->sw[example].guid);
+    }
+}
+
+/* Computes ranks. If the ranks from several roots do not reach all switches, switches without hosts are
+ * placed below all others. If that does not suffice, one root is used: a path up to the root and down
+ * from the root always exists. */
 static int rank_for_updn(struct engine *engine)
 {
     const struct mcsm_config *config = engine->config;
-    int root = -1, status;
+    int root = find_keep(engine), status;
 
     if (mcsm_rank(engine->graph, config->roots, config->root_count) < 0) {
         return -ENOMEM;
     }
     sort_by_rank(engine);
-    if (reaches_all(engine)) {
-        return 0;
+    status = reaches_all(engine, root);
+    if (status != 0) {
+        name_placed(engine);
+        return status < 0 ? status : 0;
     }
-    for (int i = 0; i < engine->graph->count && config->root_count > 0 && root < 0; i++) {
-        root = engine->graph->sw[i].guid == config->roots[0] ? i : -1;
-    }
-    status = root >= 0 ? rank_from(engine, root) : rank_from_one(engine, &root);
+    status = config->root_count > 0 && root >= 0 ? rank_from(engine, root) :
+                                                   rank_from_one(engine, &root);
     mcsm_log(config->root_count ? MCSM_LOG_WARN : MCSM_LOG_INFO,
              "with several roots up/down does not reach all: 0x%016lx is the only root",
              engine->graph->sw[root].guid);
