@@ -64,6 +64,12 @@ static bool vc_is_busy(uct_glex_vc_t *vc)
                        uct_glex_vc_is_scheduled(vc)));
 }
 
+/* FIFOs that are lent or in leases */
+static unsigned num_fifos(void)
+{
+    return iface->er.pool[0].share.used + iface->er.pool[1].share.used;
+}
+
 static void read_vcs(struct board_holds *holds, unsigned living)
 {
     int64_t credits = (int64_t)iface->mpq.free + iface->mpq.pool, held = 0;
@@ -82,7 +88,7 @@ static void read_vcs(struct board_holds *holds, unsigned living)
     holds->vcs = iface->num_vcs;
     holds->vcs_held = held > living ? held - living : 0;
     holds->credits = mpq_capacity - credits;
-    holds->fifos = (int64_t)iface->er.lent - fifos;
+    holds->fifos = (int64_t)num_fifos() - fifos;
 }
 
 static void read_pools(struct board_holds *holds)
@@ -90,7 +96,7 @@ static void read_pools(struct board_holds *holds)
     holds->units = pool_used(&iface->sr.tx.mp) + pool_used(&iface->sr.rx.mp) +
                    pool_used(&iface->sr.zc_rx.mp) + pool_used(&iface->ops.bounce.mp) +
                    pool_used(&iface->er.pool[0].mp) + pool_used(&iface->er.pool[1].mp) -
-                   iface->er.lent + pool_used(&iface->rx_mp);
+                   num_fifos() + pool_used(&iface->rx_mp);
     holds->ops = pool_used(&iface->ops.mp) + iface->ops.outstanding;
     for (unsigned i = 0; i < UCT_GLEX_SHARES; i++) {
         holds->ops += iface->ops.shares[i].used;

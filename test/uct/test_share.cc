@@ -274,6 +274,45 @@ TEST(Share, SilentPeersLeaveRmaRequests)
     });
 }
 
+/* The borrowers of two FIFOs are stopped, and their connections fail, so leases keep the FIFOs. Each
+ * time another peer gets a FIFO in their place. Leases keep as many FIFOs as may be lent; further
+ * FIFOs of leases count as lent. */
+TEST(Share, StoppedPeersLeaveFifos)
+{
+    isolated({{"UCX_GLEX_ER_MAX_CHANNELS", "1"}}, [] {
+        Md md;
+        Iface lender(md);
+        std::list<Iface> peers;
+        std::list<Ep> eps;
+        const auto &er = lender.internals()->er;
+        auto in_use = [&] { return er.pool[0].share.used + er.pool[1].share.used; };
+        /* A new peer sends, and the other peers are stopped. Returns whether it gets a FIFO. */
+        auto lends = [&] {
+            peers.emplace_back(md);
+            eps.emplace_back(peers.back(), lender.address());
+            for (unsigned i = 0; i < 1000; ++i) {
+                (void)uct_ep_am_short(eps.back().handle, AM_ID, 0, NULL, 0);
+                peers.back().progress();
+                lender.progress();
+            }
+            return eps.back().vc()->er_tx != NULL;
+        };
+
+        lender.on_am(AM_ID, [](const void *, size_t) {});
+        for (unsigned i = 0; i < 2; ++i) {
+            ASSERT_TRUE(lends()) << "with " << i << " FIFOs in leases";
+            fail_at_once(lender.internals()->vcs[i]);
+            while (er.lent > 0) {
+                lender.progress();
+            }
+        }
+        EXPECT_EQ(in_use(), 2u);
+        EXPECT_FALSE(lends());
+        progress_until("the claims", [&] { return in_use() == 0; });
+        EXPECT_TRUE(lends());
+    });
+}
+
 /* A sender breaks the protocol and goes on without credits. The receiver stores no more messages than
  * it granted, and fails the connection. */
 TEST(Share, SenderBeyondItsWindowFails)

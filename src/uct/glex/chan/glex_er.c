@@ -100,6 +100,9 @@ static void uct_glex_er_init_sizes(uct_glex_iface_t *iface, const uct_glex_iface
         (large > size) ? ucs_min(UCT_GLEX_ER_LARGE, config->er_max_mem / 2 / large) : 0;
     max = (config->er_max_mem - iface->er.large_left * large) / size + iface->er.large_left;
     iface->er.max = ucs_min(config->er_max_channels, ucs_min(max, 32768));
+    /* A stopped peer keeps its FIFO in a lease. A NIC that loses events has no room in its event
+     * queue for more FIFOs. */
+    iface->er.max_bufs = UCT_GLEX_NIC_LOSSLESS ? 2 * iface->er.max : iface->er.max;
 }
 
 /* Most messages in flight of a borrower that does not map its FIFO */

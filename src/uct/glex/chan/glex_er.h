@@ -252,13 +252,9 @@ void uct_glex_er_fill_grant(uct_glex_vc_t *vc, uct_glex_ctl_t *ctl);
 /** The peer returned its FIFO */
 void uct_glex_er_released(uct_glex_vc_t *vc, const uct_glex_ctl_t *ctl);
 
-/** The VC is over, and the peer may still write to the borrowed FIFO. Receives nothing more from
- *  the FIFO, and does not lend the FIFO before uct_glex_er_lease_end(). Returns the FIFO. */
-uct_glex_er_rx_t *uct_glex_er_lease_rx(uct_glex_vc_t *vc);
-
-/** The peer has stopped writing to the FIFO, and all its data has arrived: the FIFO can be lent
- *  again */
-void uct_glex_er_lease_end(uct_glex_iface_t *iface, uct_glex_er_rx_t *er_rx);
+/** The lending ends: receives nothing more from the FIFO, and another peer may have its place.
+ *  Returns the FIFO's memory. The caller puts the memory back when the peer writes nothing more. */
+uct_glex_buf_t *uct_glex_er_lend_end(uct_glex_vc_t *vc);
 
 /** Whether this interface receives messages from a FIFO of the peer */
 static UCS_F_ALWAYS_INLINE int uct_glex_er_is_lent(const uct_glex_vc_t *vc)

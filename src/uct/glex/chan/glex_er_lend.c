@@ -107,6 +107,12 @@ static void uct_glex_er_revoke_idle(uct_glex_iface_t *iface)
     }
 }
 
+/* FIFOs in use: lent, or in leases */
+static unsigned uct_glex_er_num_bufs(const uct_glex_iface_t *iface)
+{
+    return iface->er.pool[0].share.used + iface->er.pool[1].share.used;
+}
+
 /* Takes a large FIFO if the limit and the NIC's memory allow a large FIFO, else a small FIFO. A
  * small FIFO in the NIC's memory is faster than a large FIFO on the heap, which the borrower cannot
  * map. NULL: no memory now. */
@@ -172,7 +178,7 @@ int uct_glex_er_lend(uct_glex_vc_t *vc)
     if ((vc->lent != UCT_GLEX_LENT_NONE) || (iface->er.max == 0)) {
         return 0; /* the VC has a FIFO already, or ER is not configured */
     }
-    if (iface->er.lent == iface->er.max) {
+    if ((iface->er.lent == iface->er.max) || (uct_glex_er_num_bufs(iface) >= iface->er.max_bufs)) {
         uct_glex_er_revoke_idle(iface);
         return 0;
     }
@@ -208,24 +214,23 @@ void uct_glex_er_fill_grant(uct_glex_vc_t *vc, uct_glex_ctl_t *ctl)
     ctl->spacing_shift = er_rx->layout.spacing_shift;
 }
 
-uct_glex_er_rx_t *uct_glex_er_lease_rx(uct_glex_vc_t *vc)
+uct_glex_buf_t *uct_glex_er_lend_end(uct_glex_vc_t *vc)
 {
     uct_glex_er_rx_t *er_rx = uct_glex_er_rx_of(vc);
+    uct_glex_iface_t *iface = vc->iface;
 
-    uct_glex_er_poll_end(vc->iface, er_rx);
+    uct_glex_er_poll_end(iface, er_rx);
+    if (er_rx->ctrl != NULL) {
+        uct_glex_er_set_armed(er_rx, 1); /* a peer that goes on rings, and so gets END */
+    }
     er_rx->vc = NULL;
     vc->lent = UCT_GLEX_LENT_NONE;
     vc->ctl &= ~UCT_GLEX_CTL_ER_REVOKE; /* no REVOKE for a FIFO that is not lent any more */
-    return er_rx;
-}
-
-void uct_glex_er_lease_end(uct_glex_iface_t *iface, uct_glex_er_rx_t *er_rx)
-{
-    uct_glex_buf_put(er_rx->buf);
     --iface->er.lent;
     iface->er.large_left += er_rx->is_large;
     er_rx->next_free = iface->er.free;
-    iface->er.free = er_rx - iface->er_rx;
+    iface->er.free = vc->rx_fifo_index;
+    return er_rx->buf;
 }
 
 /* Free a released FIFO if all its messages are delivered */
@@ -234,7 +239,7 @@ static void uct_glex_er_check_released(uct_glex_vc_t *vc)
     uct_glex_er_rx_t *er_rx = uct_glex_er_rx_of(vc);
 
     if ((vc->lent == UCT_GLEX_LENT_RELEASED) && (er_rx->release_at == vc->tx.credits.er.msgs)) {
-        uct_glex_er_lease_end(vc->iface, uct_glex_er_lease_rx(vc));
+        uct_glex_buf_put(uct_glex_er_lend_end(vc));
     }
 }
 

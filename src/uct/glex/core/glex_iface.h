@@ -26,8 +26,8 @@ typedef struct uct_glex_vc uct_glex_vc_t;
 /* Most objects of a long list that one progress call looks at. The next progress call continues. */
 #define UCT_GLEX_SLICE 64u
 
-/* A FIFO lent to a peer. The index in iface->er_rx[] names the FIFO in GRANT, REVOKE and RELEASED.
- * A FIFO in use without a borrower belongs to a lease. */
+/* A FIFO lent to a peer. The index in iface->er_rx[] names the FIFO in GRANT, REVOKE and
+ * RELEASED. */
 typedef struct uct_glex_er_rx {
     uct_glex_vc_t *vc;          /* the borrower, NULL: none */
     uint8_t *base;              /* the units */
@@ -137,7 +137,8 @@ typedef struct uct_glex_iface {
         uct_glex_buf_pool_t mirror[2]; /* local images of FIFOs that cannot be mapped */
         uint16_t units[2];
         uct_glex_fifo_layout_t layout[2];
-        unsigned max; /* FIFOs lent at once, at most: length of er_rx[] */
+        unsigned max;      /* FIFOs lent at once, at most: length of er_rx[] */
+        unsigned max_bufs; /* FIFOs lent at once and FIFOs in leases, at most */
         unsigned lent;
         unsigned large_left;       /* large FIFOs that may still be lent */
         uint16_t msgs_max;         /* most events in flight for one FIFO that is not mapped */

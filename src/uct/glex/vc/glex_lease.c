@@ -23,12 +23,12 @@ struct uct_glex_lease {
     uint64_t peer;
     uint64_t epoch; /* the lease ends with this connection, see uct_glex_vc_t */
     uct_glex_end_msg_t msg;
-    uct_glex_buf_t *word;   /* the claim word, NULL: no memory yet */
-    uct_glex_er_rx_t *fifo; /* NULL: none, or the interface is closed */
-    ucs_time_t next;        /* when the next END is due; 0: at once, because the peer has sent a
+    uct_glex_buf_t *word; /* the claim word, NULL: no memory yet */
+    uct_glex_buf_t *fifo; /* NULL: none, or the interface is closed */
+    ucs_time_t next;      /* when the next END is due; 0: at once, because the peer has sent a
                              * message and does not know the end */
-    uct_glex_snap_t snap;   /* is_over: the arrivals at that time */
-    uint8_t is_over;        /* claimed, or the peer is gone */
+    uct_glex_snap_t snap; /* is_over: the arrivals at that time */
+    uint8_t is_over;      /* claimed, or the peer is gone */
     unsigned num_regions;
     uct_glex_buf_region_t **regions; /* the interface is closed: memory that the peer may access */
 };
@@ -91,7 +91,7 @@ int uct_glex_lease_begin(uct_glex_vc_t *vc, unsigned flags)
     lease->next = ucs_get_time();
     uct_glex_lease_fill(lease, vc, flags);
     if (vc->lent != UCT_GLEX_LENT_NONE) {
-        lease->fifo = uct_glex_er_lease_rx(vc);
+        lease->fifo = uct_glex_er_lend_end(vc);
     }
     vc->lease = lease;
     ucs_list_add_tail(&iface->leases.list, &lease->list);
@@ -155,7 +155,7 @@ static void uct_glex_lease_free(uct_glex_iface_t *iface, uct_glex_lease_t *lease
 
     ucs_list_del(&lease->list);
     if (lease->fifo != NULL) {
-        uct_glex_er_lease_end(iface, lease->fifo);
+        uct_glex_buf_put(lease->fifo);
     }
     if (vc != NULL) {
         vc->lease = NULL;
@@ -596,8 +596,8 @@ void uct_glex_lease_detach(uct_glex_vc_t *vc)
         uct_glex_lease_hold(lease, buf);
     }
     if (lease->fifo != NULL) {
-        uct_glex_lease_hold(lease, lease->fifo->buf);
-        uct_glex_er_lease_end(vc->iface, lease->fifo);
+        uct_glex_lease_hold(lease, lease->fifo);
+        uct_glex_buf_put(lease->fifo);
         lease->fifo = NULL;
     }
     lease->vc = NULL;
