@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 
@@ -437,18 +438,39 @@ size_t pack_rank(void *dest, void *arg)
     return 1000;
 }
 
-/* One has announced all that its window allows, and computes: nobody fetches it then. Others are
- * served meanwhile, from the buffers that are left. */
-TEST(Far, OneThatComputesHoldsNobodyUp)
+bool send_bcopy(const Ep &ep, const Memory &memory)
+{
+    unsigned rank = memory.data[0];
+
+    return uct_ep_am_bcopy(ep.handle, AM_ID, pack_rank, &rank, 0) > 0;
+}
+
+bool send_zcopy(const Ep &ep, const Memory &memory)
+{
+    uct_iov_t iov = piece(memory.data, memory.length, memory.memh);
+
+    return !UCS_STATUS_IS_ERR(uct_ep_am_zcopy(ep.handle, AM_ID, NULL, 0, &iov, 1, 0, NULL));
+}
+
+/* A peer announces all messages that its window allows, and then computes, so no message can be
+ * fetched. Another peer is served meanwhile, from the buffers that are left. `variable` of the receiver
+ * limits the buffers. */
+void one_computes(const char *variable, const char *value, bool (*send)(const Ep &, const Memory &))
 {
     const Env env = {{"GLEX_FAULT", "far"},
                      {"UCX_GLEX_CHANNELS", "sr"},
                      {"UCX_GLEX_SRQ_CAPACITY", "16"},
                      {"UCX_GLEX_SR_CREDIT_START", "64"}};
 
-    network_team(3, env, [](Team &team) {
-        unsigned received[3] = {0, 0, 0}, sent = 0, rank = team.rank();
+    network_team(3, env, [=](Team &team) {
+        unsigned received[3] = {0, 0, 0}, sent = 0;
         Md md;
+        Memory memory(md, 1000, Memory::PRIVATE);
+
+        memset(memory.data, team.rank(), memory.length);
+        if (team.rank() == 0) {
+            setenv(variable, value, 1);
+        }
         Iface iface(md);
 
         iface.on_am(AM_ID, [&](const void *from, size_t) { ++received[*(const uint8_t *)from]; });
@@ -466,11 +488,9 @@ TEST(Far, OneThatComputesHoldsNobodyUp)
         Ep ep(iface, team.blob(0));
 
         if (team.rank() == 1) {
-            progress_until("a message", [&] {
-                return uct_ep_am_bcopy(ep.handle, AM_ID, pack_rank, &rank, 0) > 0;
-            });
+            progress_until("a message", [&] { return send(ep, memory); });
             EXPECT_OK(ep.flush());
-            for (sent = 1; uct_ep_am_bcopy(ep.handle, AM_ID, pack_rank, &rank, 0) > 0; ++sent) {
+            for (sent = 1; send(ep, memory); ++sent) {
             }
             team.flag(ANNOUNCED) = sent;
             while (team.flag(SERVED) == 0) {
@@ -479,13 +499,29 @@ TEST(Far, OneThatComputesHoldsNobodyUp)
             while (team.flag(ANNOUNCED) == 0) {
             }
             progress_until("its messages", [&] {
-                sent += (uct_ep_am_bcopy(ep.handle, AM_ID, pack_rank, &rank, 0) > 0);
+                sent += send(ep, memory);
                 return sent == 200;
             });
         }
         EXPECT_OK(ep.flush());
         team.barrier([&] { iface.progress(); });
     });
+}
+
+TEST(Far, OneThatComputesHoldsNobodyUp)
+{
+    one_computes("UCX_GLEX_SRQ_CAPACITY", "16", send_bcopy);
+}
+
+/* Without shares the one that computes would have all buffers */
+TEST(Far, OneThatComputesLeavesReceiveBuffers)
+{
+    one_computes("UCX_GLEX_SRQ_CAPACITY", "2", send_bcopy);
+}
+
+TEST(Far, OneThatComputesLeavesZcopyBuffers)
+{
+    one_computes("UCX_GLEX_ZC_REQ_CAPACITY", "2", send_zcopy);
 }
 
 /* A get is on its way to the program's memory: a flush that cancels waits for it */

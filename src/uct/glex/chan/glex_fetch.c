@@ -109,7 +109,9 @@ static ucs_status_t uct_glex_zc_post_get(uct_glex_rx_t *rx, const uct_glex_zc_io
 }
 
 /* The word is read after the payload. A sender that cancels writes the word before returning the
- * payload to its program. So if the word is unchanged, the payload is valid. */
+ * payload to its program. So if the word is unchanged, the payload is valid. A lossless NIC executes
+ * requests to one peer in their order. FENCE would also wait for requests to other peers, which may
+ * be stopped. */
 static ucs_status_t uct_glex_zc_post_word(uct_glex_rx_t *rx)
 {
     const uct_glex_zc_t *zc = rx->data;
@@ -118,7 +120,8 @@ static ucs_status_t uct_glex_zc_post_word(uct_glex_rx_t *rx)
 
     __atomic_thread_fence(__ATOMIC_ACQUIRE); /* for a NIC that executes in this thread */
     return uct_glex_zc_post_get(rx, &word, UCT_GLEX_ZC_WORD_OFFSET,
-                                GLEX_FLAG_REMOTE_EVT | GLEX_FLAG_FENCE);
+                                GLEX_FLAG_REMOTE_EVT |
+                                    (UCT_GLEX_NIC_LOSSLESS ? 0 : GLEX_FLAG_FENCE));
 }
 
 static uint64_t *uct_glex_zc_word(const uct_glex_rx_t *rx)
