@@ -335,37 +335,115 @@ TEST(Share, SenderBeyondItsWindowFails)
     });
 }
 
-/* No memory for a bounce buffer, and none in use that would come back: an error, and not a refusal
- * that lasts for ever. With memory again the put works. */
-TEST(Share, NoMemoryForBounceBuffers)
+/* The system has no memory while `body` runs: nothing can be mapped */
+void without_memory(const std::function<void()> &body)
+{
+    struct rlimit before, tight;
+
+    ASSERT_EQ(getrlimit(RLIMIT_AS, &before), 0);
+    tight = before;
+    tight.rlim_cur = 1 << 20; /* less than there is */
+    ASSERT_EQ(setrlimit(RLIMIT_AS, &tight), 0);
+    body();
+    ASSERT_EQ(setrlimit(RLIMIT_AS, &before), 0);
+}
+
+/* A buffer has 1 MB or, for zero-copy messages, 64 KB, so that each pool needs new memory of the
+ * system */
+const Env NO_MEMORY = {{"UCX_GLEX_CHANNELS", "sr"},      {"UCX_GLEX_RMA_BUF_SIZE", "1m"},
+                       {"UCX_GLEX_SRQ_UNIT_SIZE", "1m"}, {"UCX_GLEX_ZC_MAX_SIZE", "64k"},
+                       {"UCX_GLEX_MIN_RNDV", "1k"},      {"GLEX_FAULT", "nomap"}};
+
+size_t pack_thousand(void *dest, void *)
+{
+    memset(dest, 7, 1000);
+    return 1000;
+}
+
+/* No memory for a buffer, and none in use that would come back: an error, and not a refusal that
+ * lasts for ever. With memory again the operation works. */
+void refused_for_want_of_memory(const std::function<ssize_t(Ep &ep, RemoteMemory &remote)> &post)
 {
     if (under_sanitizer()) {
         GTEST_SKIP() << "the sanitizer itself needs the address space that this test takes away";
     }
-    isolated({{"UCX_GLEX_RMA_BUF_SIZE", "1m"}, {"GLEX_FAULT", "nomap"}}, [] {
+    isolated(NO_MEMORY, [&] {
         ErrorLog log;
         Md md;
         Iface a(md), b(md);
         Ep ep(a, b.address());
         Memory memory(md, 4096, Memory::PRIVATE);
         RemoteMemory remote(memory.describe());
-        uct_pack_callback_t pack = [](void *dest, void *) -> size_t {
-            memset(dest, 7, 100);
-            return 100;
-        };
-        struct rlimit before, tight;
-        uint64_t word = 0;
+        ssize_t refused = 0;
 
-        EXPECT_OK(ep.put_short(&word, sizeof(word), remote.address, remote.rkey.rkey));
-        ASSERT_EQ(getrlimit(RLIMIT_AS, &before), 0);
-        tight = before;
-        tight.rlim_cur = 1 << 20; /* less than there is: nothing more can be mapped */
-        ASSERT_EQ(setrlimit(RLIMIT_AS, &tight), 0);
-        ssize_t refused = uct_ep_put_bcopy(ep.handle, pack, NULL, remote.address, remote.rkey.rkey);
-        ASSERT_EQ(setrlimit(RLIMIT_AS, &before), 0);
+        b.on_am(AM_ID, [](const void *, size_t) {});
+        EXPECT_OK(ep.am_short(AM_ID, 0, NULL, 0));
+        EXPECT_OK(ep.flush());
+        without_memory([&] { refused = post(ep, remote); });
         EXPECT_EQ(refused, UCS_ERR_NO_MEMORY);
-        EXPECT_EQ(uct_ep_put_bcopy(ep.handle, pack, NULL, remote.address, remote.rkey.rkey), 100);
-        EXPECT_EQ(memory.data[99], 7);
+        EXPECT_EQ(post(ep, remote), 1000);
+        EXPECT_OK(ep.flush());
+    });
+}
+
+TEST(Share, NoMemoryForBounceBuffers)
+{
+    refused_for_want_of_memory([](Ep &ep, RemoteMemory &remote) {
+        return uct_ep_put_bcopy(ep.handle, pack_thousand, NULL, remote.address, remote.rkey.rkey);
+    });
+}
+
+TEST(Share, NoMemoryForSendUnits)
+{
+    refused_for_want_of_memory([](Ep &ep, RemoteMemory &) {
+        return uct_ep_am_bcopy(ep.handle, AM_ID, pack_thousand, NULL, 0);
+    });
+}
+
+/* The receiver has no memory to fetch a message. No buffer will come back, so the connection fails,
+ * and the sender hears of it. */
+void not_fetched_for_want_of_memory(const std::function<ucs_status_t(Ep &ep)> &send)
+{
+    if (under_sanitizer()) {
+        GTEST_SKIP() << "the sanitizer itself needs the address space that this test takes away";
+    }
+    isolated(NO_MEMORY, [&] {
+        ErrorLog log;
+        Md md;
+        Iface a(md), b(md);
+        Ep ep(a, b.address());
+
+        b.on_am(AM_ID, [](const void *, size_t) {});
+        EXPECT_OK(ep.am_short(AM_ID, 0, NULL, 0));
+        EXPECT_OK(ep.flush());
+        EXPECT_FALSE(UCS_STATUS_IS_ERR(send(ep)));
+        without_memory([&] {
+            for (unsigned i = 0; (i < 1000) && !uct_glex_vc_is_over(b.internals()->vcs[0]); ++i) {
+                b.progress();
+            }
+        });
+        EXPECT_EQ(b.internals()->vcs[0]->status, UCS_ERR_NO_MEMORY);
+        progress_until("the error handler", [&] { return ep.failed(); });
+    });
+}
+
+TEST(Share, NoMemoryForReceiveBuffers)
+{
+    not_fetched_for_want_of_memory([](Ep &ep) {
+        ssize_t sent = uct_ep_am_bcopy(ep.handle, AM_ID, pack_thousand, NULL, 0);
+
+        return (sent < 0) ? (ucs_status_t)sent : UCS_OK;
+    });
+}
+
+TEST(Share, NoMemoryForZcopyBuffers)
+{
+    static char data[1000];
+
+    not_fetched_for_want_of_memory([](Ep &ep) {
+        uct_iov_t iov = piece(data, sizeof(data));
+
+        return uct_ep_am_zcopy(ep.handle, AM_ID, NULL, 0, &iov, 1, 0, NULL);
     });
 }
 
