@@ -423,6 +423,43 @@ TEST(Er, QuotaExhaustedWithoutSr)
     });
 }
 
+/* Without SR a borrower that returns its FIFO asks for another one at once. The lender, which has not
+ * taken all messages from the FIFO yet, answers when it has. In each round the lender finds the request
+ * at another time. */
+TEST(Er, RevokedFifoIsLentAgainWithoutSr)
+{
+    isolated({{"UCX_GLEX_CHANNELS", "er"}}, [] {
+        Md md;
+        Iface lender(md), borrower(md);
+        uint64_t sent = 0, received = 0;
+        Ep ep(borrower, lender.address());
+
+        lender.on_am(AM_ID, [&](const void *data, size_t) {
+            EXPECT_EQ(*(const uint64_t *)data, received);
+            ++received;
+        });
+        for (unsigned round = 0; round < 8; ++round) {
+            EXPECT_OK(ep.am_short(AM_ID, sent++, NULL, 0));
+            progress_until("the message", [&] { return received == sent; });
+            for (unsigned i = 0; i < 100 + round; ++i) {
+                lender.progress();
+            }
+            uct_glex_ctl_post(lender.internals()->vcs[0], UCT_GLEX_CTL_ER_REVOKE);
+            while (lender.internals()->vcs[0]->ctl != 0) {
+                lender.progress();
+            }
+            while (uct_ep_am_short(ep.handle, AM_ID, sent, NULL, 0) == UCS_OK) {
+                ++sent;
+            }
+            borrower.progress();
+            EXPECT_EQ(ep.vc()->er_tx, nullptr);
+            progress_until("all messages", [&] { return received == sent; });
+        }
+        EXPECT_OK(ep.flush());
+        EXPECT_FALSE(ep.failed());
+    });
+}
+
 /* A FIFO that is too short for the sender's messages, where there is no other channel: an error,
  * not messages that wait for ever */
 TEST(Er, FifoTooShortWithoutSr)

@@ -240,6 +240,7 @@ static void uct_glex_er_check_released(uct_glex_vc_t *vc)
 
     if ((vc->lent == UCT_GLEX_LENT_RELEASED) && (er_rx->release_at == vc->tx.credits.er.msgs)) {
         uct_glex_buf_put(uct_glex_er_lend_end(vc));
+        uct_glex_vc_schedule(vc); /* a further request may wait */
     }
 }
 

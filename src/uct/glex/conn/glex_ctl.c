@@ -50,10 +50,14 @@ static void uct_glex_ctl_fill(uct_glex_vc_t *vc, uct_glex_ctl_msg_t *msg, unsign
 }
 
 /* The control flags to send now. GRANT without a lent FIFO is the answer that a request of the peer
- * waits for: lends a FIFO, or refuses the request. */
+ * waits for: lends a FIFO, or refuses the request. The answer waits until all messages of a returned
+ * FIFO are delivered. */
 static unsigned uct_glex_ctl_take_flags(uct_glex_vc_t *vc)
 {
-    if ((vc->ctl & UCT_GLEX_CTL_ER_GRANT) && (vc->lent != UCT_GLEX_LENT_FIFO) &&
+    if (vc->lent == UCT_GLEX_LENT_RELEASED) {
+        return vc->ctl & ~UCT_GLEX_CTL_ER_GRANT;
+    }
+    if ((vc->ctl & UCT_GLEX_CTL_ER_GRANT) && (vc->lent == UCT_GLEX_LENT_NONE) &&
         !uct_glex_er_lend(vc)) {
         vc->ctl = (vc->ctl & ~UCT_GLEX_CTL_ER_GRANT) | UCT_GLEX_CTL_ER_NACK;
     }
@@ -101,9 +105,8 @@ static ucs_status_t uct_glex_ctl_connect(uct_glex_vc_t *vc)
     return status;
 }
 
-static ucs_status_t uct_glex_ctl_send(uct_glex_vc_t *vc)
+static ucs_status_t uct_glex_ctl_send(uct_glex_vc_t *vc, unsigned flags)
 {
-    unsigned flags = uct_glex_ctl_take_flags(vc);
     uct_glex_ctl_msg_t msg;
     ucs_status_t status;
 
@@ -111,7 +114,7 @@ static ucs_status_t uct_glex_ctl_send(uct_glex_vc_t *vc)
     status = uct_glex_mp_send(vc, &msg, sizeof(msg));
     if (status == UCS_OK) {
         uct_glex_vc_advertised(vc);
-        vc->ctl = 0;
+        vc->ctl &= ~flags;
         vc->ctl_inflight = 1;
     }
     return status;
@@ -133,6 +136,8 @@ static ucs_status_t uct_glex_ctl_send_ack(uct_glex_vc_t *vc)
 /* Send a CTL if flags are due, else an ACK if no other message carried the acknowledgement */
 static ucs_status_t uct_glex_ctl_send_due(uct_glex_vc_t *vc)
 {
+    unsigned flags;
+
     if ((vc->ctl & UCT_GLEX_CTL_CREDIT) && uct_glex_er_is_lent_mapped(vc) &&
         !uct_glex_er_is_wanted(vc)) {
         vc->ctl &= ~UCT_GLEX_CTL_CREDIT; /* the sender is awake, and reads the published credits */
@@ -140,8 +145,9 @@ static ucs_status_t uct_glex_ctl_send_due(uct_glex_vc_t *vc)
     if (uct_glex_credit_must_tell(&vc->mp_rx, vc->advertised_limit) || uct_glex_er_must_tell(vc)) {
         vc->ctl |= UCT_GLEX_CTL_CREDIT;
     }
-    if ((vc->ctl != 0) && !vc->ctl_inflight) {
-        return uct_glex_ctl_send(vc);
+    flags = vc->ctl_inflight ? 0 : uct_glex_ctl_take_flags(vc);
+    if (flags != 0) {
+        return uct_glex_ctl_send(vc, flags);
     }
     return (vc->tx.flags & UCT_GLEX_FLAG_ACK) ? uct_glex_ctl_send_ack(vc) : UCS_OK;
 }
