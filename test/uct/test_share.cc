@@ -313,6 +313,47 @@ TEST(Share, StoppedPeersLeaveFifos)
     });
 }
 
+/* 16 peers without connections have sent messages, and are stopped with full queues. The END for one
+ * more peer does not wait for them. */
+TEST(Share, StoppedPeersLeaveRefusals)
+{
+    isolated({{"UCX_GLEX_EP_MPQ_CAPACITY", "64"}}, [] {
+        Md md;
+        Iface target(md), filler(md), living(md);
+        std::list<Iface> stopped;
+        struct glex_ext_queues queues;
+        auto address = [](const Iface &iface) {
+            return glex_ep_addr_t{.v = iface.internals()->ep_addr};
+        };
+        auto send = [&](const Iface &from) {
+            uct_glex_hdr_t hdr = {};
+            glex_imm_mp_req_t req = {};
+
+            hdr.type_am = uct_glex_hdr_type_am(UCT_GLEX_MP_CTL, 0);
+            hdr.vc_id = 1;
+            req.rmt_ep_addr = address(target);
+            req.data = &hdr;
+            req.len = sizeof(hdr);
+            EXPECT_EQ(glex_send_imm_mp(from.internals()->nic, &req, NULL), GLEX_SUCCESS);
+            for (unsigned i = 0; i < 20; ++i) {
+                target.progress();
+            }
+        };
+
+        for (unsigned i = 0; i < UCT_GLEX_MAX_REFUSALS; ++i) {
+            stopped.emplace_back(md);
+            while (glex_ext_post_mp(filler.internals()->nic, address(stopped.back()), 0, 0, 0, NULL,
+                                    0) == GLEX_SUCCESS) {
+            }
+            send(stopped.back());
+        }
+        EXPECT_EQ(target.internals()->num_refusals, unsigned(UCT_GLEX_MAX_REFUSALS));
+        send(living);
+        EXPECT_EQ(glex_ext_query_queues(living.internals()->nic, &queues), GLEX_SUCCESS);
+        EXPECT_EQ(queues.mps_arrived, 1u);
+    });
+}
+
 /* A sender breaks the protocol and goes on without credits. The receiver stores no more messages than
  * it granted, and fails the connection. */
 TEST(Share, SenderBeyondItsWindowFails)

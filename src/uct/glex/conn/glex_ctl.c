@@ -357,11 +357,15 @@ void uct_glex_ctl_refuse(uct_glex_iface_t *iface, const uct_glex_refusal_t *refu
     if (iface->num_refusals == UCT_GLEX_MAX_REFUSALS) {
         uct_glex_ctl_progress_refusals(iface); /* sends refusals whose target has room */
     }
-    if (iface->num_refusals < UCT_GLEX_MAX_REFUSALS) { /* if the table is full, the peer's next
-                                                        * message causes a refusal */
-        iface->refusals[iface->num_refusals++] = *refusal;
-        uct_glex_iface_recheck(iface);
+    if (iface->num_refusals == UCT_GLEX_MAX_REFUSALS) {
+        /* The queues of all targets are full: forget the oldest refusal. The next message of its
+         * target causes a refusal again. */
+        --iface->num_refusals;
+        memmove(iface->refusals, iface->refusals + 1,
+                iface->num_refusals * sizeof(iface->refusals[0]));
     }
+    iface->refusals[iface->num_refusals++] = *refusal;
+    uct_glex_iface_recheck(iface);
 }
 
 void uct_glex_ctl_progress_refusals(uct_glex_iface_t *iface)
