@@ -2,7 +2,8 @@
 """page.py PAGE DUMP [PATH...]: judges a page of mcsm-ctl page beside a dump of mcsm-ctl dump fabric and
 answers of mcsm-ctl --json path. The page is well-formed and loads nothing, it has all nodes, links and
 border ports of the dump and its tables, and each route is the one of the answer. If there is chromium,
-a browser opens the page with the pair of each PATH, shows the same route, and finds no credit loop.
+a browser opens the page with the pair of each PATH, shows the same route, finds no credit loop, and says
+how many links have errors.
 Prints what is wrong; the exit code is 1 then."""
 import base64
 import html.parser
@@ -28,7 +29,7 @@ class Page(html.parser.HTMLParser):
     def __init__(self, text):
         super().__init__()
         self.open, self.json, self.texts = [], "", {}
-        self.route, self.results = [], []
+        self.route, self.results, self.trouble = [], [], ""
         self.feed(text)
         check(not self.open, f"not closed: {self.open}")
 
@@ -49,6 +50,8 @@ class Page(html.parser.HTMLParser):
             self.json += data
         elif tag == "li" and "route" in ids:
             self.route.append(data)
+        elif attrs.get("id") == "trouble":
+            self.trouble += data
         elif tag == "td" and "proof" in ids and attrs.get("class") in ("good", "bad"):
             self.results.append(data)
 
@@ -74,7 +77,8 @@ def check_data(data, lines, tables):
     hosts = {(h[1], h[2]) for h in data["hosts"]}
     cas = {n[1] for n in lines["node"] if n[0] == "ca"}
     check(hosts == {(l[2], int(l[3])) for l in lines["lid"] if l[0] in cas}, "other hosts")
-    links = {frozenset([(guids[l[0]], l[1]), (guids[l[2]], l[3])]) for l in data["links"]}
+    # The dump leaves out links that are not in use.
+    links = {frozenset([(guids[l[0]], l[1]), (guids[l[2]], l[3])]) for l in data["links"] if l[8] in ("up", "kept")}
     wanted = {frozenset([(l[0], int(l[1])), (l[2], int(l[3]))]) for l in lines["link"]
               if l[0] not in cas and l[2] not in cas}
     check(links == wanted, f"links: {links ^ wanted}")
@@ -95,6 +99,12 @@ def browser_page(page, pair):
     return Page(done.stdout)
 
 
+def faulty(data):
+    """How many links, of hosts and to other clusters too, have errors or flaps, or are not up."""
+    ends = [l[6:9] for kind in ("links", "hosts", "borders") for l in data[kind]]
+    return sum(errors > 0 or flaps > 0 or state != "up" for errors, flaps, state in ends)
+
+
 def main():
     with open(sys.argv[1], encoding="utf-8") as page:
         data = json.loads(Page(page.read()).json)
@@ -108,6 +118,8 @@ def main():
         if shutil.which("chromium"):
             shown = browser_page(sys.argv[1], f"{answer['from_lid']},{answer['to_lid']}")
             check(shown.route == route, f"the browser shows {shown.route}, not {route}")
+            check(shown.trouble.startswith(f"{faulty(data)} link") if faulty(data) else not shown.trouble,
+                  f"{faulty(data)} links with errors: \"{shown.trouble}\"")
             check(shown.results and set(shown.results) == {"no loop"}, f"credit loops: {shown.results}")
     for words in bad[:10]:
         print(words)
