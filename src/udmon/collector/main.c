@@ -317,19 +317,19 @@ static int arguments(int argc, char **argv, struct collector *collector)
             collector->remote_options.queue_bytes = value;
             break;
         case OPTION_REMOTE_USER:
-            collector->remote_options.user_file = optarg;
+            collector->remote_options.access.user_file = optarg;
             break;
         case OPTION_REMOTE_TOKEN:
-            collector->remote_options.token_file = optarg;
+            collector->remote_options.access.token_file = optarg;
             break;
         case OPTION_REMOTE_CA:
-            collector->remote_options.ca_file = optarg;
+            collector->remote_options.access.ca_file = optarg;
             break;
         case OPTION_REMOTE_CERT:
-            collector->remote_options.cert_file = optarg;
+            collector->remote_options.access.cert_file = optarg;
             break;
         case OPTION_REMOTE_KEY:
-            collector->remote_options.key_file = optarg;
+            collector->remote_options.access.key_file = optarg;
             break;
         case OPTION_CHECK_NAMES:
             collector->options.check_names = 1;

@@ -3,7 +3,6 @@
 #include "../lib/net/loop.h"
 #include "../lib/metric.h"
 
-#include <curl/curl.h>
 #include <snappy-c.h>
 
 #include <errno.h>
@@ -16,7 +15,7 @@
 enum {
     REMOTE_PAUSE_MS = 200, /* between two checks of the queue */
     REMOTE_BACKOFF_MAX_MS = 5000,
-    REMOTE_TIMEOUT_S = 10,
+    REMOTE_TIMEOUT_MS = 10000,
     REMOTE_REQUESTS_MAX = 200,                      /* for one batch that is refused */
     REMOTE_LABELS = 2 + (UDMON_METRIC_NAME_MAX / 5) /* of the collector, and of the longest name */
 };
@@ -281,40 +280,6 @@ static char *sender_encode(struct remote_entry *batch, size_t count, size_t *len
     return bytes;
 }
 
-/* The first line of a file, without the newline. */
-static bool sender_read(const char *path, char *line, size_t size)
-{
-    static struct udmon_log_limit limit;
-    FILE *file = fopen(path, "re");
-    int found = (file != NULL) && (fgets(line, (int)size, file) != NULL);
-
-    if (file != NULL) {
-        fclose(file);
-    }
-    if (!found) {
-        udmon_warn_limited(&limit, "remote write: cannot read %s: %s", path, strerror(errno));
-        return false;
-    }
-    line[strcspn(line, "\r\n")] = '\0';
-    return true;
-}
-
-/* Adds the credentials. Files are read for each request, so a new password needs no restart. */
-static void sender_authorize(struct sender *sender)
-{
-    const struct remote_options *options = &sender->remote->options;
-    char line[4096];
-
-    if ((options->user_file != NULL) && sender_read(options->user_file, line, sizeof(line))) {
-        curl_easy_setopt(sender->curl, CURLOPT_HTTPAUTH, (long)CURLAUTH_BASIC);
-        curl_easy_setopt(sender->curl, CURLOPT_USERPWD, line);
-    }
-    if ((options->token_file != NULL) && sender_read(options->token_file, line, sizeof(line))) {
-        curl_easy_setopt(sender->curl, CURLOPT_HTTPAUTH, (long)CURLAUTH_BEARER);
-        curl_easy_setopt(sender->curl, CURLOPT_XOAUTH2_BEARER, line);
-    }
-}
-
 static enum sent sender_post(struct sender *sender, const char *body, size_t length)
 {
     static struct udmon_log_limit limit;
@@ -323,7 +288,7 @@ static enum sent sender_post(struct sender *sender, const char *body, size_t len
 
     sender->answer_length = 0;
     sender->answer[0] = '\0';
-    sender_authorize(sender);
+    access_authorize(sender->curl, &sender->remote->options.access, "remote write");
     curl_easy_setopt(sender->curl, CURLOPT_POSTFIELDS, body);
     curl_easy_setopt(sender->curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)length);
     code = curl_easy_perform(sender->curl);
@@ -495,19 +460,6 @@ static void sender_loop(struct sender *sender, struct remote_entry *batch)
     } while (!stopping || (count > 0));
 }
 
-static void sender_set_tls(struct sender *sender)
-{
-    const struct remote_options *options = &sender->remote->options;
-
-    if (options->ca_file != NULL) {
-        curl_easy_setopt(sender->curl, CURLOPT_CAINFO, options->ca_file);
-    }
-    if (options->cert_file != NULL) {
-        curl_easy_setopt(sender->curl, CURLOPT_SSLCERT, options->cert_file);
-        curl_easy_setopt(sender->curl, CURLOPT_SSLKEY, options->key_file);
-    }
-}
-
 static void *remote_run(void *arg)
 {
     struct remote_entry *batch = calloc(REMOTE_BATCH, sizeof(*batch));
@@ -517,14 +469,11 @@ static void *remote_run(void *arg)
     sender.headers = curl_slist_append(sender.headers, "Content-Encoding: snappy");
     sender.headers = curl_slist_append(sender.headers, "X-Prometheus-Remote-Write-Version: 0.1.0");
     if ((batch != NULL) && (sender.curl != NULL)) {
-        curl_easy_setopt(sender.curl, CURLOPT_URL, sender.remote->url);
+        access_prepare(sender.curl, sender.remote->url, &sender.remote->options.access,
+                       REMOTE_TIMEOUT_MS);
         curl_easy_setopt(sender.curl, CURLOPT_HTTPHEADER, sender.headers);
-        curl_easy_setopt(sender.curl, CURLOPT_USERAGENT, "udmon-collector");
-        curl_easy_setopt(sender.curl, CURLOPT_TIMEOUT, (long)REMOTE_TIMEOUT_S);
-        curl_easy_setopt(sender.curl, CURLOPT_NOSIGNAL, 1L);
         curl_easy_setopt(sender.curl, CURLOPT_WRITEFUNCTION, sender_answer);
         curl_easy_setopt(sender.curl, CURLOPT_WRITEDATA, &sender);
-        sender_set_tls(&sender);
         sender_loop(&sender, batch);
     } else {
         udmon_error("remote write: no memory");
@@ -539,8 +488,7 @@ int remote_open(struct remote *remote, const char *url, const struct remote_opti
 {
     int ret;
 
-    if ((strncmp(url, "http://", 7) && strncmp(url, "https://", 8)) ||
-        (strlen(url) >= sizeof(remote->url))) {
+    if (!access_url_valid(url) || (strlen(url) >= sizeof(remote->url))) {
         udmon_error("remote write: '%s' is no URL: write as http://HOST:9090/api/v1/write", url);
         return -EINVAL;
     }

@@ -7,6 +7,7 @@
 #ifndef UDMON_COLLECTOR_REMOTE_H
 #define UDMON_COLLECTOR_REMOTE_H
 
+#include "access.h"
 #include "spool.h"
 #include "store.h"
 
@@ -22,10 +23,9 @@ struct remote_entry {
 };
 
 struct remote_options {
-    const char *directory;                      /* of requests that wait */
-    uint64_t queue_bytes;                       /* of them at most */
-    const char *user_file, *token_file;         /* USER:PASSWORD; a bearer token; or NULL */
-    const char *ca_file, *cert_file, *key_file; /* of HTTPS, or NULL */
+    const char *directory; /* of requests that wait */
+    uint64_t queue_bytes;  /* of them at most */
+    struct access_options access;
 };
 
 struct remote {
