@@ -1083,7 +1083,7 @@ TEST_F(HistoryTest, AnAnswerGoesOnFromLevelToLevel)
                            nullptr, nullptr));
     ASSERT_EQ(600u, read("n", "gauge").size());
     const struct api_range range = {begin - 800000, int64_t(udmon_time_ns() / 1000000), 100000, 0};
-    const struct api_reader reader = {history.db, &store, nullptr};
+    const struct api_reader reader = {history.db, &store, nullptr, nullptr};
     struct json_object *answer = api_series(&reader, "n", "gauge", &range), *points, *point;
     json_object_object_get_ex(answer, "points", &points);
     size_t count = json_object_array_length(points);
@@ -1139,7 +1139,7 @@ struct JobTest : HistoryTest {
     }
     struct json_object *job(const char *id, int64_t at_ms, long points = 10)
     {
-        const struct api_reader reader = {history.db, &store, nullptr};
+        const struct api_reader reader = {history.db, &store, nullptr, nullptr};
         const struct api_range range = {0, 0, points, 0};
 
         struct json_object *answer = nullptr;
@@ -1254,7 +1254,7 @@ TEST_F(JobTest, MemoryDoesNotGrowWithTheNodes)
     finish();
     EXPECT_EXIT(exit_in_memory(24 << 20,
                                [&] {
-                                   const struct api_reader reader = {history.db, &store, nullptr};
+                                   const struct api_reader reader = {history.db, &store, nullptr, nullptr};
                                    const struct api_range range = {begin, begin + 1000000, 1000, 0};
                                    struct json_object *answer;
 
@@ -1268,7 +1268,7 @@ TEST_F(JobTest, NoMemoryIsNotAnUnknownJob)
     if (under_sanitizer()) {
         GTEST_SKIP() << "the sanitizer ends the program";
     }
-    const struct api_reader reader = {history.db, &store, nullptr};
+    const struct api_reader reader = {history.db, &store, nullptr, nullptr};
     const struct api_range range = {1, INT64_C(1) << 60, long(INT64_C(1) << 60), 0};
     struct json_object *answer;
 
@@ -1367,7 +1367,7 @@ TEST_F(HistoryTest, LinesAreSumsOfAllSeries)
         add("n", "odd{amode=\"x\",b=\",mode=\",mode=\"z\"}", 4);
     }
     history_commit(&history);
-    auto found = lines({history.db, &store, nullptr}, "node_cpu_seconds,node_load1,absent,odd",
+    auto found = lines({history.db, &store, nullptr, nullptr}, "node_cpu_seconds,node_load1,absent,odd",
                        "mode", &left_out);
     ASSERT_EQ(4u, found.size());
     EXPECT_EQ(0, left_out);
@@ -1381,11 +1381,11 @@ TEST_F(HistoryTest, LinesAreSumsOfAllSeries)
     EXPECT_EQ(3, found["node_load1 "].values[7]);
     EXPECT_EQ(1, found["odd z"].series);
 
-    found = lines({history.db, &store, nullptr}, "odd", "*", &left_out);
+    found = lines({history.db, &store, nullptr, nullptr}, "odd", "*", &left_out);
     ASSERT_EQ(1u, found.size());
     EXPECT_EQ(1, found["odd amode=\"x\",b=\",mode=\",mode=\"z\""].series);
 
-    found = lines({history.db, &store, nullptr}, "node_cpu_seconds", nullptr, &left_out);
+    found = lines({history.db, &store, nullptr, nullptr}, "node_cpu_seconds", nullptr, &left_out);
     ASSERT_EQ(1u, found.size());
     EXPECT_EQ(2 * cores, found["node_cpu_seconds "].series);
     EXPECT_NEAR(cores, found["node_cpu_seconds "].values[5], 1e-6);
@@ -1394,7 +1394,7 @@ TEST_F(HistoryTest, LinesAreSumsOfAllSeries)
         add("n", "many{i=\"" + std::to_string(i) + "\"}", i);
     }
     history_commit(&history);
-    found = lines({history.db, &store, nullptr}, "many", "i", &left_out);
+    found = lines({history.db, &store, nullptr, nullptr}, "many", "i", &left_out);
     EXPECT_EQ(size_t(API_LINES_MAX), found.size());
     EXPECT_EQ(2, left_out);
 }

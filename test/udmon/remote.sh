@@ -61,4 +61,37 @@ echo abc >"$dir/token"
 collector 1 -r "$url" --remote-token "$dir/token"
 agent b "server = tcp://$(address 1)" < <(sensors load=0.1)
 check "a bearer token" await at_least 1 udmon_remote_write_samples_sent_total 10
-check "the collectors end well" stop collector0 collector1
+
+# An engine with older values that wants a user, and answers with a file
+launch engine /usr/bin/python3 - $((port + 8)) "$dir/answer" "Basic $(printf ann:other | base64)" <<'END'
+import http.server, sys, urllib.parse
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_POST(self):
+        asked = urllib.parse.parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
+        right = self.path == "/prom/api/v1/query_range" and self.headers.get("Authorization") == sys.argv[3]
+        self.send_response(200 if right else 401)
+        self.end_headers()
+        self.wfile.write(open(sys.argv[2], "rb").read().replace(b"START", asked["start"][0].encode()))
+    def log_message(self, *args):
+        pass
+http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
+END
+collector 2 --query-url "http://127.0.0.1:$((port + 8))/prom/" --query-user "$dir/query" --query-match 'site="x"'
+await get 2 /metrics -o "$dir/metrics"
+# engine RESULT FILTER: the engine answers so, and jq's filter holds for the answer of the collector
+engine() {
+    printf '{"status":"success","data":{"resultType":"matrix","result":%s}}' "$1" >"$dir/answer"
+    get 2 '/api/series?node=n&name=x{a="b"}&seconds=600&points=10&extremes=1' | jq -e "$2" >/dev/null
+}
+one='[{"metric":{"a":"b","node":"n"},"values":[[START,"7"],[START,"8"],[1e300,"9"],[-1,"9"],["x","9"],[1],5]}]'
+echo ann:wrong >"$dir/query"
+check "an engine with older values: a wrong password" await engine "$one" '.older.failed'
+echo ann:other >"$dir/query"
+check "the right one is read without a restart" await engine "$one" \
+    '.older.failed == false and (.points | length) == 1 and .points[0][1:] == [8, 8, 8]'
+for answer in 'null' '[5]' '[{}]' '[{"metric":{"a":5},"values":[]}]' '[{"metric":[],"values":[]}]' \
+    '[{"metric":{},"values":{}}]' '[' "[$(printf '{"metric":{},"values":[]},%.0s' {1..9999})5]" \
+    "\"$(head -c 5000000 /dev/zero | tr '\0' x)\""; do
+    check "an engine with a senseless answer: ${answer:0:40}" engine "$answer" '.older.failed and .points == []'
+done
+check "the collectors end well" stop collector0 collector1 collector2

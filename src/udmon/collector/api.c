@@ -1,4 +1,4 @@
-#include "api.h"
+#include "api_inside.h"
 #include "history.h"
 #include "../lib/metric.h"
 
@@ -28,30 +28,7 @@ struct json_object *api_names(struct store *store, const char *node)
     return names;
 }
 
-/* A line of a chart: the sum of series over time, by steps. */
-struct line {
-    char *family, *label; /* common family and label of its series */
-    int counter;          /* and this: a counter x is not added to a gauge x */
-    int series;
-    double *sums;
-    char *seen;
-};
-
-/* The points of a series. The points of one step become their mean. */
-struct points {
-    struct json_object *array; /* where they go, or NULL: */
-    struct line *line;         /* here they are added, from step `first` on */
-    int64_t first, num;
-    int counter, extremes;
-    int64_t step_ms, step; /* the current one */
-    double last;           /* of a counter */
-    int64_t last_ms;       /* 0: none yet */
-    double sum, least, most;
-    int64_t sum_ms;
-    int count;
-};
-
-static void points_flush(struct points *points)
+void api_points_flush(struct points *points)
 {
     int64_t at = points->step - points->first;
     struct json_object *pair;
@@ -93,7 +70,7 @@ static void points_add(struct points *points, const struct history_point *point)
         return;
     }
     if ((point->time_ms / points->step_ms) != points->step) {
-        points_flush(points);
+        api_points_flush(points);
         points->step = point->time_ms / points->step_ms;
     }
     least = isfinite(least) ? least : shown;
@@ -129,16 +106,9 @@ static int64_t series_key(const struct api_reader *reader, const char *node, con
     return key;
 }
 
-/* A series whose points are read */
-struct subject {
-    const struct api_reader *reader;
-    const struct series *series; /* or NULL: only the database has it */
-    int64_t key;
-};
-
 /* The store keeps the found series until the reader ends: see store_reader_begin. */
-static const struct series *subject_find(const struct api_reader *reader, const char *node,
-                                         const char *name, int counter)
+const struct series *api_subject_find(const struct api_reader *reader, const char *node,
+                                      const char *name, int counter)
 {
     const struct series *series = NULL;
     const struct host *host;
@@ -177,8 +147,8 @@ static int64_t level_add(const struct subject *subject, int level, int64_t from_
  * Add the points of the coarsest level that is fine enough. Coarser levels fill the time before its
  * first step, and finer levels the time after its last step.
  */
-static void levels_add(const struct subject *subject, int64_t from_ms, int64_t until_ms,
-                       struct points *points)
+void api_add_levels(const struct subject *subject, int64_t from_ms, int64_t until_ms,
+                    struct points *points)
 {
     int64_t finer_ms;
     int level, best = 0;
@@ -203,14 +173,14 @@ int64_t api_step_ms(const struct api_range *range)
     return (span_ms > range->points) ? (span_ms / range->points) : 1;
 }
 
-static void reader_begin(const struct api_reader *reader)
+void api_reader_begin(const struct api_reader *reader)
 {
     if (reader->store != NULL) {
         store_reader_begin(reader->store);
     }
 }
 
-static void reader_end(const struct api_reader *reader)
+void api_reader_end(const struct api_reader *reader)
 {
     if (reader->store != NULL) {
         store_reader_end(reader->store);
@@ -229,12 +199,12 @@ void api_add_series(const struct api_reader *reader, const char *node, const cha
                             .step = -1};
     struct subject subject = {.reader = reader, .key = key};
 
-    reader_begin(reader);
-    subject.series = subject_find(reader, node, name, counter);
-    levels_add(&subject, steps->first * steps->step_ms,
-               (steps->first + steps->num) * steps->step_ms, &points);
-    reader_end(reader);
-    points_flush(&points);
+    api_reader_begin(reader);
+    subject.series = api_subject_find(reader, node, name, counter);
+    api_add_levels(&subject, steps->first * steps->step_ms,
+                   (steps->first + steps->num) * steps->step_ms, &points);
+    api_reader_end(reader);
+    api_points_flush(&points);
 }
 
 /* The end of the last chunk of a series, or 0. */
@@ -265,8 +235,8 @@ bool api_span(const struct api_reader *reader, const char *node, const char *nam
     const struct series *series;
     int level;
 
-    reader_begin(reader);
-    series = subject_find(reader, node, name, counter);
+    api_reader_begin(reader);
+    series = api_subject_find(reader, node, name, counter);
     for (level = 0; level < HISTORY_LEVELS; ++level) {
         ms = history_begins(reader->db, series, key, level);
         first_ms = (ms < first_ms) ? ms : first_ms;
@@ -275,13 +245,196 @@ bool api_span(const struct api_reader *reader, const char *node, const char *nam
         ms = (int64_t)(series->time_ns / 1000000);
         last_ms = (ms > last_ms) ? ms : last_ms;
     }
-    reader_end(reader);
+    api_reader_end(reader);
     if (first_ms > last_ms) {
         return false;
     }
     *first_ms_p = first_ms;
     *last_ms_p = last_ms;
     return true;
+}
+
+/* ---- older values of one series -------------------------------------------------------------- */
+
+void api_add_older(struct json_object *answer, const struct api_reader *reader)
+{
+    struct json_object *object;
+
+    if ((reader->older != NULL) && (reader->older->until_ms != 0)) {
+        object = json_object_new_object();
+        json_object_object_add(object, "until_ms", json_object_new_int64(reader->older->until_ms));
+        json_object_object_add(object, "failed", json_object_new_boolean(reader->older->failed));
+        json_object_object_add(answer, "older", object);
+    }
+}
+
+/* A selector of one series, or NULL. */
+static char *series_selector(const struct older *older, const char *node, const char *name,
+                             int counter)
+{
+    const char *labels = name + strcspn(name, "{");
+    char *selector = NULL;
+    size_t length;
+    FILE *out = open_memstream(&selector, &length);
+
+    if (out == NULL) {
+        return NULL;
+    }
+    older_select_family(out, name, (size_t)(labels - name), counter != 0);
+    older_select_label(out, "node", node);
+    older_select_labels(out, labels);
+    older_select_end(out, older, labels);
+    if (fclose(out) != 0) {
+        free(selector);
+        selector = NULL;
+    }
+    return selector;
+}
+
+/*
+ * The row of the series, or NULL. A selector matches series with more labels, too. A single row with
+ * more labels is the series: an engine may add labels to all series.
+ */
+static const struct query_row *series_row(const struct query_table *table, size_t labels)
+{
+    struct json_object *name;
+    size_t i, count;
+
+    for (i = 0; i < table->count; ++i) {
+        count = (size_t)json_object_object_length(table->rows[i].labels);
+        count -= json_object_object_get_ex(table->rows[i].labels, "__name__", &name);
+        if (count == labels) {
+            return &table->rows[i];
+        }
+    }
+    return (table->count == 1) ? &table->rows[0] : NULL;
+}
+
+/* What the engine has of a series, for some steps. */
+struct older_series {
+    struct query_steps steps;
+    size_t labels;                            /* of the series, with the label node */
+    struct query_table mean, least, greatest; /* the last two of a gauge, if they are wanted */
+    const struct query_row *row;              /* of `mean`; NULL: the engine has nothing */
+    int extremes;
+};
+
+static bool older_has(const struct older_series *older, int64_t step)
+{
+    return (step >= 0) && (step < older->steps.num) && isfinite(older->row->values[step]);
+}
+
+static double older_value(const struct older_series *older, const struct query_table *table,
+                          int64_t step)
+{
+    const struct query_row *row = series_row(table, older->labels);
+
+    return (row != NULL) ? row->values[step] : older->row->values[step];
+}
+
+static struct json_object *older_point(const struct older_series *older, int64_t step)
+{
+    struct json_object *point = json_object_new_array_ext(older->extremes ? 4 : 2);
+    int64_t time_ms =
+        ((older->steps.first + step) * older->steps.step_ms) + (older->steps.step_ms / 2);
+
+    json_object_array_add(point, json_object_new_int64(time_ms));
+    json_object_array_add(point, json_object_new_double(older->row->values[step]));
+    if (older->extremes) {
+        json_object_array_add(point,
+                              json_object_new_double(older_value(older, &older->least, step)));
+        json_object_array_add(point,
+                              json_object_new_double(older_value(older, &older->greatest, step)));
+    }
+    return point;
+}
+
+/* Merges the points in the order of time. In a step that both have, the engine's point counts. */
+static struct json_object *older_merge(const struct older_series *older, struct json_object *local)
+{
+    struct json_object *merged = json_object_new_array(), *point;
+    size_t at, count = json_object_array_length(local);
+    int64_t step = 0, own;
+
+    for (at = 0; at < count; ++at) {
+        point = json_object_array_get_idx(local, at);
+        own = json_object_get_int64(json_object_array_get_idx(point, 0));
+        own = (own / older->steps.step_ms) - older->steps.first;
+        for (; (step < older->steps.num) && (step <= own); ++step) {
+            if (older_has(older, step)) {
+                json_object_array_add(merged, older_point(older, step));
+            }
+        }
+        if (!older_has(older, own)) {
+            json_object_array_add(merged, json_object_get(point));
+        }
+    }
+    for (; step < older->steps.num; ++step) {
+        if (older_has(older, step)) {
+            json_object_array_add(merged, older_point(older, step));
+        }
+    }
+    return merged;
+}
+
+/* Asks the engine; returns whether it has the series. */
+static bool older_read(struct older_series *older, const struct api_reader *reader,
+                       const char *selector, int counter)
+{
+    struct older_question question = {.selector = selector, .counter = counter != 0};
+
+    if (!older_ask(reader->older, &question, &older->steps, &older->mean)) {
+        return false;
+    }
+    older->row = series_row(&older->mean, older->labels);
+    if ((older->row != NULL) && older->extremes && !counter) {
+        question.function = OLDER_LEAST;
+        older_ask(reader->older, &question, &older->steps, &older->least);
+        question.function = OLDER_GREATEST;
+        older_ask(reader->older, &question, &older->steps, &older->greatest);
+    }
+    return older->row != NULL;
+}
+
+/*
+ * Adds the engine's points. A series that the local history does not know is a gauge or, if the engine
+ * has no such gauge, a counter.
+ */
+static void series_add_older(const struct api_reader *reader, const char *node, const char *name,
+                             const struct api_range *range, struct points *points, bool known)
+{
+    int64_t end_ms =
+        (reader->older->end_ms < range->until_ms) ? reader->older->end_ms : range->until_ms;
+    struct older_series older = {
+        .steps = {.step_ms = points->step_ms, .first = range->from_ms / points->step_ms},
+        .extremes = points->extremes};
+    const char *at = name + strcspn(name, "{");
+    struct json_object *merged;
+    int counter, found = 0;
+    struct udmon_label label;
+    char *selector;
+
+    for (older.labels = 1; udmon_label_next(&at, &label);) {
+        older.labels += label.value_length > 0;
+    }
+
+    older.steps.num = (end_ms / points->step_ms) - older.steps.first + 1;
+    for (counter = points->counter; (counter < (known ? points->counter + 1 : 2)) && !found;
+         ++counter) {
+        query_free(&older.mean);
+        selector = series_selector(reader->older, node, name, counter);
+        found = (selector != NULL) && older_read(&older, reader, selector, counter);
+        free(selector);
+    }
+    if (found) {
+        points->counter = counter - 1;
+        merged = older_merge(&older, points->array);
+        json_object_put(points->array);
+        points->array = merged;
+    }
+    query_free(&older.mean);
+    query_free(&older.least);
+    query_free(&older.greatest);
 }
 
 struct json_object *api_series(const struct api_reader *reader, const char *node, const char *name,
@@ -295,198 +448,17 @@ struct json_object *api_series(const struct api_reader *reader, const char *node
     points.step_ms = api_step_ms(range);
     subject.key = series_key(reader, node, name, &points.counter);
     if (subject.key != 0) {
-        reader_begin(reader);
-        subject.series = subject_find(reader, node, name, points.counter);
-        levels_add(&subject, range->from_ms, range->until_ms, &points);
-        reader_end(reader);
-        points_flush(&points);
+        api_reader_begin(reader);
+        subject.series = api_subject_find(reader, node, name, points.counter);
+        api_add_levels(&subject, range->from_ms, range->until_ms, &points);
+        api_reader_end(reader);
+        api_points_flush(&points);
     }
+    if ((reader->older != NULL) && (range->from_ms < reader->older->end_ms)) {
+        series_add_older(reader, node, name, range, &points, subject.key != 0);
+    }
+    api_add_older(answer, reader);
     json_object_object_add(answer, "counter", json_object_new_boolean(points.counter));
     json_object_object_add(answer, "points", points.array);
-    return answer;
-}
-
-/* ---- lines of a chart ------------------------------------------------------------------------ */
-
-struct lines {
-    const char *by; /* label, or NULL */
-    struct line *list;
-    int num, left_out; /* series beyond API_LINES_MAX lines */
-    int no_memory;
-    struct points points; /* of the series at hand */
-};
-
-static void lines_free(struct lines *lines)
-{
-    int i;
-
-    for (i = 0; i < lines->num; ++i) {
-        free(lines->list[i].family);
-        free(lines->list[i].label);
-        free(lines->list[i].sums);
-        free(lines->list[i].seen);
-    }
-    free(lines->list);
-}
-
-/* Finds or makes the line of a series. NULL: too many lines, or no memory. */
-static struct line *lines_find(struct lines *lines, const char *name, int counter)
-{
-    size_t family = strcspn(name, "{"), length = 0;
-    const char *label = "", *at = name + family;
-    struct udmon_label each;
-    struct line *line;
-    int i;
-
-    if ((lines->by != NULL) && !strcmp(lines->by, "*") && (*at == '{')) {
-        label = at + 1;
-        length = strlen(label) - 1; /* without the brace */
-    }
-    while ((lines->by != NULL) && udmon_label_next(&at, &each)) {
-        if (udmon_label_is(&each, lines->by)) {
-            label = each.value;
-            length = each.value_length;
-        }
-    }
-    for (i = 0; i < lines->num; ++i) {
-        line = &lines->list[i];
-        if ((line->counter == counter) && (strlen(line->family) == family) &&
-            !memcmp(line->family, name, family) && (strlen(line->label) == length) &&
-            !memcmp(line->label, label, length)) {
-            return line;
-        }
-    }
-    if (lines->num == API_LINES_MAX) {
-        ++lines->left_out;
-        return NULL;
-    }
-    line = &lines->list[lines->num++];
-    *line = (struct line){.counter = counter,
-                          .family = strndup(name, family),
-                          .label = strndup(label, length),
-                          .sums = calloc((size_t)lines->points.num, sizeof(*line->sums)),
-                          .seen = calloc((size_t)lines->points.num, 1)};
-    lines->no_memory |= (line->family == NULL) || (line->label == NULL) || (line->sums == NULL) ||
-                        (line->seen == NULL);
-    return lines->no_memory ? NULL : line;
-}
-
-static void lines_add_series(struct lines *lines, const struct subject *subject, const char *name,
-                             int counter)
-{
-    struct points *points = &lines->points;
-    struct budget *budget = subject->reader->budget;
-
-    if ((budget != NULL) && budget_spent(budget)) {
-        return;
-    }
-    points->line = lines_find(lines, name, counter);
-    if (points->line == NULL) {
-        return;
-    }
-    ++points->line->series;
-    points->counter = counter;
-    points->step = -1;
-    points->last_ms = 0;
-    levels_add(subject, points->first * points->step_ms,
-               (points->first + points->num) * points->step_ms, points);
-    points_flush(points);
-}
-
-/* All series of a family. */
-static void lines_add_family(struct lines *lines, const struct api_reader *reader, const char *node,
-                             const char *family, size_t length)
-{
-    struct subject subject = {.reader = reader};
-    sqlite3_stmt *statement;
-    const char *name;
-
-    /* '|' follows '{' */
-    if (sqlite3_prepare_v2(reader->db,
-                           "SELECT series.id, series.name, counter FROM series JOIN host"
-                           " ON series.host = host.id WHERE host.name = ?1 AND (series.name = ?2"
-                           " OR (series.name >= ?2 || '{' AND series.name < ?2 || '|'))"
-                           " ORDER BY series.name",
-                           -1, &statement, NULL) != SQLITE_OK) {
-        return;
-    }
-    sqlite3_bind_text(statement, 1, node, -1, SQLITE_STATIC);
-    sqlite3_bind_text(statement, 2, family, (int)length, SQLITE_STATIC);
-    while (!lines->no_memory && (sqlite3_step(statement) == SQLITE_ROW)) {
-        name = (const char *)sqlite3_column_text(statement, 1);
-        subject.key = sqlite3_column_int64(statement, 0);
-        subject.series = subject_find(reader, node, name, sqlite3_column_int(statement, 2));
-        lines_add_series(lines, &subject, name, sqlite3_column_int(statement, 2));
-    }
-    sqlite3_finalize(statement);
-}
-
-static struct json_object *line_json(const struct lines *lines, const struct line *line)
-{
-    struct json_object *object = json_object_new_object(), *points = json_object_new_array(), *pair;
-    const struct points *p = &lines->points;
-    int64_t i;
-
-    for (i = 0; i < p->num; ++i) {
-        if (line->seen[i]) {
-            pair = json_object_new_array_ext(2);
-            json_object_array_add(
-                pair, json_object_new_int64(((p->first + i) * p->step_ms) + (p->step_ms / 2)));
-            json_object_array_add(pair, json_object_new_double(line->sums[i]));
-            json_object_array_add(points, pair);
-        }
-    }
-    json_object_object_add(object, "family", json_object_new_string(line->family));
-    json_object_object_add(object, "label", json_object_new_string(line->label));
-    json_object_object_add(object, "series", json_object_new_int(line->series));
-    json_object_object_add(object, "points", points);
-    return object;
-}
-
-/* Whether a family also appears in the list before `at`. */
-static bool family_before(const char *families, const char *at, size_t length)
-{
-    size_t other;
-
-    for (; families < at; families += other + 1) {
-        other = strcspn(families, ",");
-        if ((other == length) && !memcmp(families, at, length)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-struct json_object *api_lines(const struct api_reader *reader, const char *node,
-                              const char *families, const char *by, const struct api_range *range)
-{
-    struct lines lines = {.by = by, .list = calloc(API_LINES_MAX, sizeof(*lines.list))};
-    struct json_object *answer = NULL, *array;
-    const char *at;
-    size_t length;
-    int i;
-
-    lines.points.step_ms = api_step_ms(range);
-    lines.points.first = range->from_ms / lines.points.step_ms;
-    lines.points.num = (range->until_ms / lines.points.step_ms) - lines.points.first + 1;
-    lines.no_memory = lines.list == NULL;
-    reader_begin(reader);
-    for (at = families; !lines.no_memory && (*at != '\0'); at += length + (at[length] != 0)) {
-        length = strcspn(at, ",");
-        if (!family_before(families, at, length)) {
-            lines_add_family(&lines, reader, node, at, length);
-        }
-    }
-    reader_end(reader);
-    if (!lines.no_memory) {
-        answer = json_object_new_object();
-        array = json_object_new_array();
-        for (i = 0; i < lines.num; ++i) {
-            json_object_array_add(array, line_json(&lines, &lines.list[i]));
-        }
-        json_object_object_add(answer, "lines", array);
-        json_object_object_add(answer, "left_out", json_object_new_int(lines.left_out));
-    }
-    lines_free(&lines);
     return answer;
 }

@@ -11,10 +11,14 @@
  *                                  series of a family with equal values of the label; without a
  *                                  label: the sum of the family; label *: a line for each series.
  *                                  At most API_LINES_MAX lines.
+ *
+ * With an engine for older values (older.h), answers with values of the engine's time have "older":
+ * {"until_ms", "failed": bool}. The engine was asked for the time before until_ms.
  */
 #ifndef UDMON_COLLECTOR_API_H
 #define UDMON_COLLECTOR_API_H
 
+#include "older.h"
 #include "pool.h"
 #include "store.h"
 
@@ -38,6 +42,7 @@ struct api_reader {
     sqlite3 *db;           /* a connection for reading */
     struct store *store;   /* has the samples that are not in the database yet; or NULL */
     struct budget *budget; /* or NULL: no limit */
+    struct older *older;   /* or NULL: no engine has older values */
 };
 
 /* Values by steps of time, to which series are added. */
@@ -53,6 +58,8 @@ void api_add_series(const struct api_reader *reader, const char *node, const cha
 /** The times of the first and the last sample of a series. False: it has none. */
 bool api_span(const struct api_reader *reader, const char *node, const char *name, int counter,
               int64_t key, int64_t *first_ms_p, int64_t *last_ms_p);
+/** Says in the answer which part of it comes from the engine with older values, if any. */
+void api_add_older(struct json_object *answer, const struct api_reader *reader);
 /** The time span of a point. */
 int64_t api_step_ms(const struct api_range *range);
 

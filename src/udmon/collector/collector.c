@@ -680,6 +680,10 @@ int collector_open(struct collector *collector)
     struct udmon_options options = collector->options;
     int ret;
 
+    if ((collector->query_options.url != NULL) &&
+        (query_open(&collector->query, &collector->query_options) < 0)) {
+        return -EINVAL;
+    }
     collector_of_signals = collector;
     options.queue_bytes = 0; /* agents are sent nothing */
     options.datagram_size = 65535;
@@ -727,6 +731,8 @@ int collector_open(struct collector *collector)
         goto err_server;
     }
     collector->http_options.database = collector->database;
+    collector->http_options.query =
+        (collector->query_options.url != NULL) ? &collector->query : NULL;
     ret = http_open(&collector->http, &collector->http_options, &collector->store,
                     &collector->writer, (collector->remote_url != NULL) ? &collector->remote : NULL,
                     (collector->upper != NULL) ? &collector->relay : NULL,

@@ -5,6 +5,7 @@
 #include "alert/alerts.h"
 #include "alert/notify.h"
 #include "http.h"
+#include "query.h"
 #include "relay.h"
 #include "remote.h"
 #include "store.h"
@@ -20,6 +21,7 @@ struct collector {
     const char *remote_url, *upper;       /* or NULL */
     const char *upper_secret;             /* a file; NULL: the secret of the options */
     struct remote_options remote_options; /* except the directory */
+    struct query_options query_options;   /* of older values, if there is a URL */
     uint64_t keep_seconds;
     int64_t max_bytes;  /* of the history */
     int64_t max_series; /* in memory, of all nodes */
@@ -37,6 +39,7 @@ struct collector {
     struct writer writer;
     char remote_directory[4096];
     struct remote remote; /* if there is a remote_url */
+    struct query query;   /* if there is a URL */
     struct relay relay;   /* if there is an upper collector */
     struct alerts alerts; /* if there is a rules_file */
     struct notify notify;

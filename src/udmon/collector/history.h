@@ -134,6 +134,11 @@ struct history_points {
 int history_read(sqlite3 *db, const struct series *series, int64_t key, int level, int64_t from_ms,
                  int64_t until_ms, struct budget *budget, struct history_points *points);
 
+/**
+ * The end of the oldest chunk. After this time, the history of all series is complete: chunks are
+ * deleted in the order in which they were written. INT64_MAX: there is no chunk.
+ */
+int64_t history_oldest(sqlite3 *db);
 /** When a level of a series begins, or INT64_MAX. */
 int64_t history_begins(sqlite3 *db, const struct series *series, int64_t key, int level);
 

@@ -168,3 +168,23 @@ int64_t history_begins(sqlite3 *db, const struct series *series, int64_t key, in
     sqlite3_finalize(statement);
     return first;
 }
+
+int64_t history_oldest(sqlite3 *db)
+{
+    int64_t oldest = INT64_MAX, end_ms;
+    sqlite3_stmt *statement;
+    char query[100];
+    int level;
+
+    for (level = 0; level < HISTORY_LEVELS; ++level) {
+        snprintf(query, sizeof(query), "SELECT end_ms FROM %s ORDER BY id LIMIT 1",
+                 history_levels[level].table);
+        if ((sqlite3_prepare_v2(db, query, -1, &statement, NULL) == SQLITE_OK) &&
+            (sqlite3_step(statement) == SQLITE_ROW)) {
+            end_ms = sqlite3_column_int64(statement, 0);
+            oldest = (end_ms < oldest) ? end_ms : oldest;
+        }
+        sqlite3_finalize(statement);
+    }
+    return oldest;
+}

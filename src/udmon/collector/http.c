@@ -376,13 +376,33 @@ static struct MHD_Response *http_fail(struct http_request *request, unsigned sta
     return http_text(words);
 }
 
+/* A reader of the history, and of older values if there is an engine. */
+static struct api_reader http_reader(struct http_request *request, sqlite3 *db,
+                                     struct budget *budget, struct older *older)
+{
+    struct http *http = request->http;
+
+    int64_t oldest_ms, late_ms = (int64_t)(udmon_time_ns() / 1000000) - OLDER_DELAY_MS;
+
+    *older = (struct older){.query = http->options.query, .budget = budget};
+    if (older->query != NULL) {
+        oldest_ms = history_oldest(db);
+        older->end_ms = (oldest_ms < late_ms) ? oldest_ms : late_ms;
+    }
+    return (struct api_reader){.db = db,
+                               .store = http->store,
+                               .budget = budget,
+                               .older = (http->options.query != NULL) ? older : NULL};
+}
+
 /* /api/series of a `name`, /api/lines of a `family`. */
 static struct MHD_Response *http_series(struct http_request *request, int lines, sqlite3 *db,
                                         struct budget *budget)
 {
     const char *node = http_argument(request->connection, "node");
     const char *what = http_argument(request->connection, lines ? "family" : "name");
-    struct api_reader reader = {.db = db, .store = request->http->store, .budget = budget};
+    struct older older;
+    struct api_reader reader = http_reader(request, db, budget, &older);
     struct json_object *answer;
     struct api_range range;
 
@@ -486,7 +506,8 @@ static struct MHD_Response *http_job(struct http_request *request, sqlite3 *db,
 {
     struct MHD_Connection *connection = request->connection;
     const char *id = http_argument(connection, "job");
-    struct api_reader reader = {.db = db, .store = request->http->store, .budget = budget};
+    struct older older;
+    struct api_reader reader = http_reader(request, db, budget, &older);
     struct api_range range = {.from_ms = http_number(connection, "from", 0),
                               .until_ms = http_number(connection, "until", 0),
                               .points = http_number(connection, "points", JOB_POINTS)};
@@ -505,6 +526,11 @@ static struct MHD_Response *http_job(struct http_request *request, sqlite3 *db,
         json_object_put(answer);
         return http_fail(request, MHD_HTTP_SERVICE_UNAVAILABLE,
                          "this takes too long: ask for a part of the job's time");
+    }
+    if ((ret == -ENOENT) && older.failed) {
+        return http_fail(
+            request, MHD_HTTP_SERVICE_UNAVAILABLE,
+            "no node knows this job, and the engine with older values does not answer");
     }
     if (ret == -ENOENT) {
         return http_fail(request, MHD_HTTP_NOT_FOUND, "no node knows this job");

@@ -13,6 +13,7 @@
 #include "alert/alerts.h"
 #include "overview.h"
 #include "pool.h"
+#include "query.h"
 #include "relay.h"
 #include "remote.h"
 #include "store.h"
@@ -39,6 +40,7 @@ struct http_options {
     const char *database;             /* the history's file */
     const char *users_file;           /* or NULL: every client may read */
     const char *cert_file, *key_file; /* or NULL: no TLS */
+    struct query *query;              /* of older values, or NULL */
     int open;                         /* every client of other hosts may read */
 };
 

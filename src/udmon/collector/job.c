@@ -1,4 +1,5 @@
 #include "job.h"
+#include "job_older.h"
 #include "../lib/metric.h"
 
 #include <errno.h>
@@ -22,22 +23,27 @@ enum metric {
 static const struct {
     const char *name, *family;
     bool of_job; /* the family has label job; else it is of the whole node */
-} metrics[METRICS] = {
-    [METRIC_CPU] = {"cpu", "slurm_job_cpu_seconds", true},
-    [METRIC_MEMORY] = {"memory", "slurm_job_memory_bytes", true},
-    [METRIC_NETWORK_IN] = {"network_in", "node_network_receive_bytes", false},
-    [METRIC_NETWORK_OUT] = {"network_out", "node_network_transmit_bytes", false},
-    [METRIC_RDMA_IN] = {"rdma_in", "node_infiniband_port_data_received_bytes", false},
-    [METRIC_RDMA_OUT] = {"rdma_out", "node_infiniband_port_data_transmitted_bytes", false},
-    [METRIC_READ] = {"read", "slurm_job_io_read_bytes", true},
-    [METRIC_WRITTEN] = {"written", "slurm_job_io_written_bytes", true},
+    bool counter;
+} metrics[METRICS + 1] = {
+    [METRIC_CPU] = {"cpu", "slurm_job_cpu_seconds", true, true},
+    [METRIC_MEMORY] = {"memory", "slurm_job_memory_bytes", true, false},
+    [METRIC_NETWORK_IN] = {"network_in", "node_network_receive_bytes", false, true},
+    [METRIC_NETWORK_OUT] = {"network_out", "node_network_transmit_bytes", false, true},
+    [METRIC_RDMA_IN] = {"rdma_in", "node_infiniband_port_data_received_bytes", false, true},
+    [METRIC_RDMA_OUT] = {"rdma_out", "node_infiniband_port_data_transmitted_bytes", false, true},
+    [METRIC_READ] = {"read", "slurm_job_io_read_bytes", true, true},
+    [METRIC_WRITTEN] = {"written", "slurm_job_io_written_bytes", true, true},
+    [METRICS] = {"cores", "slurm_job_cpus", true, false}, /* a value of nodes, without a line */
 };
+
+enum { OLDER_DAYS = 365 };
 
 struct node {
     char *name;
     int64_t first_ms, last_ms; /* of the job here */
     double cores;              /* NAN: not known */
-    int others;
+    bool local;                /* the collector's own history has the job here */
+    int others;                /* if it is local */
     double means[METRICS];
 };
 
@@ -56,6 +62,9 @@ struct job {
     int64_t first_ms, last_ms; /* of the job, or of the asked range */
     struct api_steps steps;    /* of one node and metric at a time */
     struct total *totals[METRICS];
+    /* Of the engine with older values, for the first steps: */
+    struct query_steps older_steps; /* `num` 0: none */
+    struct query_table older[METRICS + 1];
     bool no_memory;
 };
 
@@ -155,39 +164,55 @@ static void job_labels(struct job *job, const char *name)
     }
 }
 
+/* Finds or makes a node; the list is in no order. NULL: no memory. */
+static struct node *job_get_node(struct job *job, const char *name)
+{
+    struct node *grown, *node;
+    size_t i;
+
+    for (i = job->count; i > 0; --i) {
+        if (!strcmp(job->nodes[i - 1].name, name)) {
+            return &job->nodes[i - 1];
+        }
+    }
+    grown = realloc(job->nodes, (job->count + 1) * sizeof(*grown));
+    job->no_memory |= grown == NULL;
+    if (grown == NULL) {
+        return NULL;
+    }
+    job->nodes = grown;
+    node = &grown[job->count];
+    *node = (struct node){.name = strdup(name), .first_ms = INT64_MAX, .cores = NAN};
+    job->no_memory |= node->name == NULL;
+    job->count += node->name != NULL;
+    return (node->name != NULL) ? node : NULL;
+}
+
+static void job_add_time(struct job *job, struct node *node, int64_t first_ms, int64_t last_ms)
+{
+    node->first_ms = (first_ms < node->first_ms) ? first_ms : node->first_ms;
+    node->last_ms = (last_ms > node->last_ms) ? last_ms : node->last_ms;
+    job->first_ms = (first_ms < job->first_ms) ? first_ms : job->first_ms;
+    job->last_ms = (last_ms > job->last_ms) ? last_ms : job->last_ms;
+}
+
 /* A series of memory: the node has the job. Labels may have changed, so there may be several. */
 static void job_found_node(struct job *job, const struct found *found, void *arg)
 {
     int64_t first_ms, last_ms;
-    struct node *grown, *node;
+    struct node *node;
 
     (void)arg;
     if (!api_span(job->reader, found->node, found->name, found->counter, found->key, &first_ms,
                   &last_ms)) {
         return;
     }
-    node = (job->count > 0) ? &job->nodes[job->count - 1] : NULL;
-    if ((node == NULL) || strcmp(node->name, found->node)) {
-        grown = realloc(job->nodes, (job->count + 1) * sizeof(*grown));
-        if (grown == NULL) {
-            job->no_memory = true;
-            return;
-        }
-        job->nodes = grown;
-        node = &grown[job->count];
-        *node = (struct node){
-            .name = strdup(found->node), .first_ms = first_ms, .last_ms = last_ms, .cores = NAN};
-        if (node->name == NULL) {
-            job->no_memory = true;
-            return;
-        }
-        ++job->count;
+    node = job_get_node(job, found->node);
+    if (node != NULL) {
+        node->local = true;
+        job_add_time(job, node, first_ms, last_ms);
+        job_labels(job, found->name);
     }
-    node->first_ms = (first_ms < node->first_ms) ? first_ms : node->first_ms;
-    node->last_ms = (last_ms > node->last_ms) ? last_ms : node->last_ms;
-    job->first_ms = (first_ms < job->first_ms) ? first_ms : job->first_ms;
-    job->last_ms = (last_ms > job->last_ms) ? last_ms : job->last_ms;
-    job_labels(job, found->name);
 }
 
 /* Counts another job if the times of both jobs on the node overlap. */
@@ -218,6 +243,115 @@ static void job_count_others(struct job *job, struct node *node)
     job_each_between(job, node->name, low, own, true, JOB_NEIGHBOURS, job_found_other, node);
     job_each_between(job, node->name, after_own, high, false, JOB_NEIGHBOURS, job_found_other,
                      node);
+}
+
+/* ---- older values ---------------------------------------------------------------------------- */
+
+static int node_compare(const void *left, const void *right)
+{
+    const struct node *a = left, *b = right;
+
+    return strcmp(a->name, b->name);
+}
+
+/* The steps of a row with values: from the begin of the first to the end of the last. */
+static void job_add_row(struct job *job, const struct query_steps *steps,
+                        const struct query_row *row)
+{
+    const char *name = older_label(row, "node");
+    int64_t i, first = -1, last = -1, last_ms;
+    struct node *node;
+
+    for (i = 0; i < steps->num; ++i) {
+        if (!isnan(row->values[i])) {
+            first = (first < 0) ? i : first;
+            last = i;
+        }
+    }
+    node = ((first >= 0) && (name[0] != '\0')) ? job_get_node(job, name) : NULL;
+    if (node != NULL) {
+        last_ms = (steps->first + last + 1) * steps->step_ms;
+        /* The local history knows the end exactly. */
+        job_add_time(job, node, (steps->first + first) * steps->step_ms,
+                     node->local ? node->last_ms : last_ms);
+        if (job->user[0] == '\0') {
+            snprintf(job->user, sizeof(job->user), "%s", older_label(row, "user"));
+            snprintf(job->partition, sizeof(job->partition), "%s", older_label(row, "partition"));
+        }
+    }
+}
+
+/* Finds what the engine knows of the job. Returns whether its values are needed. */
+static bool job_find_older(struct job *job, const struct api_range *range, int64_t now_ms)
+{
+    struct older *older = job->reader->older;
+    int64_t from_ms = now_ms - (INT64_C(86400000) * OLDER_DAYS);
+    struct query_table table;
+    struct query_steps steps;
+    size_t i;
+
+    from_ms = (range->from_ms > from_ms) ? range->from_ms : from_ms;
+    if ((older == NULL) || (from_ms >= older->end_ms) ||
+        ((job->count > 0) && (job->first_ms > older->end_ms)) ||
+        !job_older_find(older, job->id, from_ms, older->end_ms, &steps, &table)) {
+        return false;
+    }
+    for (i = 0; i < table.count; ++i) {
+        job_add_row(job, &steps, &table.rows[i]);
+    }
+    query_free(&table);
+    if (job->count > 0) {
+        qsort(job->nodes, job->count, sizeof(*job->nodes), node_compare);
+    }
+    return true;
+}
+
+/* Asks for the values of all nodes in the steps that the engine has. */
+static void job_ask_older(struct job *job)
+{
+    const char **nodes = calloc(job->count, sizeof(*nodes));
+    struct job_older_family family;
+    size_t i;
+
+    job->older_steps =
+        (struct query_steps){.step_ms = job->steps.step_ms, .first = job->steps.first};
+    job->older_steps.num = (job->reader->older->end_ms / job->steps.step_ms) - job->steps.first + 1;
+    if (job->older_steps.num > job->steps.num) {
+        job->older_steps.num = job->steps.num;
+    }
+    job->no_memory |= nodes == NULL;
+    for (i = 0; (nodes != NULL) && (i < job->count); ++i) {
+        nodes[i] = job->nodes[i].name;
+    }
+    for (i = 0; (nodes != NULL) && (i <= METRICS) && (job->older_steps.num > 0); ++i) {
+        family = (struct job_older_family){.name = metrics[i].family,
+                                           .counter = metrics[i].counter,
+                                           .job = metrics[i].of_job ? job->id : NULL};
+        job_older_read(job->reader->older, &family, nodes, job->count, &job->older_steps,
+                       &job->older[i]);
+    }
+    free(nodes);
+}
+
+/* The engine's values of a node replace those of the steps. */
+static void node_add_older(const struct job *job, const struct node *node, int metric)
+{
+    const struct query_table *table = &job->older[metric];
+    const struct query_row *row;
+    int64_t step;
+    size_t i;
+
+    for (i = 0; i < table->count; ++i) {
+        row = &table->rows[i];
+        for (step = 0;
+             (step < job->older_steps.num) && !strcmp(older_label(row, "node"), node->name);
+             ++step) {
+            if (isfinite(row->values[step])) {
+                job->steps.sums[step] = row->values[step];
+                job->steps.seen[step] = 1;
+            }
+        }
+    }
 }
 
 /* ---- values ---------------------------------------------------------------------------------- */
@@ -275,13 +409,15 @@ static double node_mean(const struct node *node, const struct api_steps *steps)
 }
 
 /* Reads the series whose names begin so into the steps, and returns the mean. */
-static double node_read_family(struct job *job, const struct node *node, const char *begin)
+static double node_read_family(struct job *job, const struct node *node, const char *begin,
+                               int metric)
 {
     const struct api_steps *steps = &job->steps;
 
     memset(steps->sums, 0, (size_t)steps->num * sizeof(*steps->sums));
     memset(steps->seen, 0, (size_t)steps->num);
     job_each(job, node->name, begin, job_found_values, &job->steps);
+    node_add_older(job, node, metric);
     return node_mean(node, steps);
 }
 
@@ -315,12 +451,14 @@ static void node_read(struct job *job, struct node *node)
         } else {
             snprintf(begin, sizeof(begin), "%s{", metrics[i].family);
         }
-        node->means[i] = node_read_family(job, node, begin);
+        node->means[i] = node_read_family(job, node, begin, i);
         totals_add(job->totals[i], &job->steps);
     }
-    job_begin(job, "slurm_job_cpus", begin);
-    node->cores = node_read_family(job, node, begin);
-    job_count_others(job, node);
+    job_begin(job, metrics[METRICS].family, begin);
+    node->cores = node_read_family(job, node, begin, METRICS);
+    if (node->local) {
+        job_count_others(job, node);
+    }
 }
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
@@ -340,7 +478,8 @@ static struct json_object *node_json(const struct node *node)
     json_object_object_add(object, "from_ms", json_object_new_int64(node->first_ms));
     json_object_object_add(object, "until_ms", json_object_new_int64(node->last_ms));
     json_number(object, "cores", node->cores);
-    json_object_object_add(object, "others", json_object_new_int(node->others));
+    json_object_object_add(object, "others",
+                           node->local ? json_object_new_int(node->others) : NULL);
     for (i = 0; i < METRICS; ++i) {
         json_number(object, metrics[i].name, node->means[i]);
     }
@@ -430,6 +569,7 @@ static struct json_object *job_answer(const struct job *job, bool running)
     json_object_object_add(answer, "imbalance", imbalance);
     json_object_object_add(answer, "nodes", nodes);
     json_object_object_add(answer, "lines", job_lines(job));
+    api_add_older(answer, job->reader);
     return answer;
 }
 
@@ -453,16 +593,20 @@ int job_json(const struct api_reader *reader, const char *id, const struct api_r
 {
     struct job job = {.reader = reader, .id = id, .first_ms = INT64_MAX};
     char begin[100];
-    bool running;
+    bool running, older;
     size_t i;
     int ret = -ENOENT;
 
     job_begin(&job, metrics[METRIC_MEMORY].family, begin);
     job_each(&job, NULL, begin, job_found_node, NULL);
+    older = job_find_older(&job, range, now_ms);
     if (job.count > 0) {
         running = (now_ms - job.last_ms) < JOB_RUNNING_MS;
         job_range(&job, range);
         job.no_memory |= !job_open_steps(&job);
+        if (older && !job.no_memory) {
+            job_ask_older(&job);
+        }
         for (i = 0; (i < job.count) && !job.no_memory && !job_is_spent(&job); ++i) {
             node_read(&job, &job.nodes[i]);
         }
@@ -476,5 +620,8 @@ int job_json(const struct api_reader *reader, const char *id, const struct api_r
         free(job.nodes[i].name);
     }
     free(job.nodes);
+    for (i = 0; i <= METRICS; ++i) {
+        query_free(&job.older[i]);
+    }
     return job.no_memory ? -ENOMEM : ret;
 }

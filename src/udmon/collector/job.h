@@ -13,6 +13,8 @@
  * during the job. The count includes at most JOB_NEIGHBOURS jobs before and after the job, in the order
  * of their numbers as text. Job 1000 is therefore far from job 999, and may be missing. A line has the sum over the nodes, the least and the greatest value of a node, and the number
  * of nodes with a value.
+ * With an engine for older values (older.h) a job may be older than the local history. The error of
+ * its begin and end is then a 5000th of its time, at least a second, and "others" is null.
  * "imbalance" is the greatest value of a node divided by the mean of the nodes. "cores" is null if
  * the agents do not send it.
  */

@@ -52,6 +52,14 @@ static int usage(FILE *out, int status)
         "      --remote-ca FILE       trust this CA, in PEM; and of our own:\n"
         "      --remote-cert FILE     a certificate,\n"
         "      --remote-key FILE      and its key\n"
+        "      --query-url URL    an engine with the API of Prometheus, as http://HOST:9090, has "
+        "older\n"
+        "                         values: page and API ask it for the time before our history\n"
+        "      --query-match MATCHERS the label matchers that select our samples there\n"
+        "                             [instance=\"\": those of remote write]\n"
+        "      --query-user FILE  --query-token, --query-ca, --query-cert, --query-key: access, "
+        "as\n"
+        "                         for remote write\n"
         "  -u, --upper ADDRESS    pass all samples on to this collector, as a relay; several\n"
         "                         with commas: the next is used while the first is away\n"
         "      --upper-secret FILE    for the upper collector, the secret of the relay's name\n"
@@ -137,11 +145,29 @@ static int print_node_secret(const char *file, const char *node)
     return 0;
 }
 
+static bool access_fits(const struct access_options *access, const char *prefix)
+{
+    if ((access->cert_file == NULL) != (access->key_file == NULL)) {
+        fprintf(stderr, "udmon-collector: --%s-cert and --%s-key belong together\n", prefix,
+                prefix);
+        return false;
+    }
+    return true;
+}
+
 /* Whether the options can be used together. `node`: of --node-secret, or NULL. */
 static bool arguments_fit(const struct collector *collector, const char *node)
 {
     if ((collector->http_options.cert_file == NULL) != (collector->http_options.key_file == NULL)) {
         fprintf(stderr, "udmon-collector: --http-cert and --http-key belong together\n");
+        return false;
+    }
+    if (!access_fits(&collector->remote_options.access, "remote") ||
+        !access_fits(&collector->query_options.access, "query")) {
+        return false;
+    }
+    if ((collector->query_options.url == NULL) && (collector->query_options.match != NULL)) {
+        fprintf(stderr, "udmon-collector: --query-match needs --query-url\n");
         return false;
     }
     if (collector->options.check_names && !agents_prove(collector)) {
@@ -189,6 +215,13 @@ static int arguments(int argc, char **argv, struct collector *collector)
         OPTION_REMOTE_CA,
         OPTION_REMOTE_CERT,
         OPTION_REMOTE_KEY,
+        OPTION_QUERY_URL,
+        OPTION_QUERY_MATCH,
+        OPTION_QUERY_USER,
+        OPTION_QUERY_TOKEN,
+        OPTION_QUERY_CA,
+        OPTION_QUERY_CERT,
+        OPTION_QUERY_KEY,
         OPTION_RELAYS,
         OPTION_SERIES,
         OPTION_CHECK_NAMES,
@@ -229,6 +262,13 @@ static int arguments(int argc, char **argv, struct collector *collector)
         {"remote-ca", required_argument, NULL, OPTION_REMOTE_CA},
         {"remote-cert", required_argument, NULL, OPTION_REMOTE_CERT},
         {"remote-key", required_argument, NULL, OPTION_REMOTE_KEY},
+        {"query-url", required_argument, NULL, OPTION_QUERY_URL},
+        {"query-match", required_argument, NULL, OPTION_QUERY_MATCH},
+        {"query-user", required_argument, NULL, OPTION_QUERY_USER},
+        {"query-token", required_argument, NULL, OPTION_QUERY_TOKEN},
+        {"query-ca", required_argument, NULL, OPTION_QUERY_CA},
+        {"query-cert", required_argument, NULL, OPTION_QUERY_CERT},
+        {"query-key", required_argument, NULL, OPTION_QUERY_KEY},
         {"check-names", no_argument, NULL, OPTION_CHECK_NAMES},
         {"series", required_argument, NULL, OPTION_SERIES},
         {"relays", required_argument, NULL, OPTION_RELAYS},
@@ -330,6 +370,27 @@ static int arguments(int argc, char **argv, struct collector *collector)
             break;
         case OPTION_REMOTE_KEY:
             collector->remote_options.access.key_file = optarg;
+            break;
+        case OPTION_QUERY_URL:
+            collector->query_options.url = optarg;
+            break;
+        case OPTION_QUERY_MATCH:
+            collector->query_options.match = optarg;
+            break;
+        case OPTION_QUERY_USER:
+            collector->query_options.access.user_file = optarg;
+            break;
+        case OPTION_QUERY_TOKEN:
+            collector->query_options.access.token_file = optarg;
+            break;
+        case OPTION_QUERY_CA:
+            collector->query_options.access.ca_file = optarg;
+            break;
+        case OPTION_QUERY_CERT:
+            collector->query_options.access.cert_file = optarg;
+            break;
+        case OPTION_QUERY_KEY:
+            collector->query_options.access.key_file = optarg;
             break;
         case OPTION_CHECK_NAMES:
             collector->options.check_names = 1;
