@@ -701,6 +701,40 @@ TEST(Contract, GroupsOnLane0)
     EXPECT_GT(sum.good * 100, sum.all * 95);
 }
 
+/* A border switch without a route to another switch is hidden, not lost: only the switch where the packet
+ * comes in, only for LIDs of switches, and only an entry that is missing. */
+TEST(Check, HidesSwitchesBehindTheirBorderOnly)
+{
+    auto judge = [](const std::string &of_a0, const std::string &of_b0) {
+        const std::string a = "mcsm-dump 1\ncluster a 1 9\nnode switch 0x1 8 \"a0\"\n"
+                              "node ca 0x11 1 \"h\"\nlid 0x11 1 0x11 1\nlink 0x1 1 0x11 1\n"
+                              "border 0x1 3 b 0x2 3 transit\nlft 0x1 1-1:1 " +
+                              of_a0 + "\nend\n";
+        const std::string b = "mcsm-dump 1\ncluster b 20 29\nnode switch 0x2 8 \"b0\"\n"
+                              "node switch 0x3 8 \"b1\"\nnode ca 0x21 1 \"h\"\nlid 0x2 0 0x2 20\n"
+                              "lid 0x3 0 0x3 21\nlid 0x21 1 0x21 22\nlink 0x2 1 0x3 1\n"
+                              "link 0x3 2 0x21 1\nborder 0x2 3 a 0x1 3 transit\n"
+                              "lft 0x3 1-1:1 20-20:1 21-21:0 22-22:2\nlft 0x2 1-1:3 20-20:0 " +
+                              of_b0 + "\nend\n";
+        struct check_model model = {};
+        struct check_report report = {};
+        TemporaryFile files[] = {TemporaryFile(a), TemporaryFile(b)};
+        for (auto &file : files) {
+            EXPECT_EQ(0, check_read(&model, file.path.c_str()));
+        }
+        EXPECT_EQ(0, check_connect(&model));
+        EXPECT_EQ(0, check_verify(&model, &report, nullptr));
+        check_free(&model);
+        return std::pair(report.hidden, report.lost);
+    };
+    using Found = std::pair<uint64_t, uint64_t>;
+    EXPECT_EQ(Found(0, 0), judge("20-22:3", "21-22:1"));
+    EXPECT_EQ(Found(1, 0), judge("20-22:3", "22-22:1"));
+    EXPECT_EQ(Found(0, 1), judge("20-20:3 22-22:3", "21-22:1")); /* lost before the border */
+    EXPECT_EQ(Found(0, 1), judge("20-22:3", "21-21:5 22-22:1")); /* to a port without a link */
+    EXPECT_EQ(Found(0, 1), judge("20-22:3", "21-21:1"));         /* the LID of a host */
+}
+
 /* The theorem, by brute force: whatever the tables are, the fabric has a circle exactly if a
  * cluster has one inside, or the graph of border channels and matrices has one. */
 TEST(Contract, CircleExactlyIfTheMatricesHaveOne)

@@ -134,21 +134,31 @@ static void add_load(struct verifier *verifier, const struct place *to)
     }
 }
 
-/* The contract of the borders may hide a border switch from packets that come in at another one. Hosts of
- * another cluster do not need the LID of a switch. */
-static bool may_be_hidden(const struct check_model *model, int from, const struct check_node *to)
+/* Whether the contract of the borders may be the reason of a loss: the packet of a host comes in at a border
+ * switch of the target's cluster, the target is a switch, and the border switch has no entry for its LID. */
+static bool is_hidden(struct verifier *verifier, int from, const struct place *to)
 {
-    return to->sw && to->cluster != model->switches[from]->cluster;
+    const struct check_model *model = verifier->model;
+    const struct check_node *target = check_find(model, model->lid_owner[to->lid]);
+    bool comes_in = false;
+    int at = from;
+
+    for (int next = next_switch(verifier, at, to); next >= 0;
+         next = next_switch(verifier, at, to)) {
+        comes_in = model->switches[at]->cluster != model->switches[next]->cluster;
+        at = next;
+    }
+    return target->sw && comes_in && model->switches[at]->cluster == target->cluster &&
+           to->column[at] == MCSM_DROP;
 }
 
 static void count_pairs(struct verifier *verifier, int from, const struct place *to, uint64_t pairs)
 {
-    const struct check_model *model = verifier->model;
     struct check_report *report = verifier->report;
     int hops = verifier->hops[from];
     unsigned passed = hops + 1; /* switches */
 
-    if (hops == LOST && may_be_hidden(model, from, check_find(model, model->lid_owner[to->lid]))) {
+    if (hops == LOST && is_hidden(verifier, from, to)) {
         report->hidden += pairs;
         return;
     }
