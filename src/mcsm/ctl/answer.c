@@ -10,6 +10,14 @@ void mcsm_add_number(struct json_object *object, const char *key, int64_t number
     json_object_object_add(object, key, json_object_new_int64(number));
 }
 
+void mcsm_add_decimal(struct json_object *object, const char *key, double number)
+{
+    char text[32];
+
+    snprintf(text, sizeof(text), "%.3f", number);
+    json_object_object_add(object, key, json_object_new_double_s(number, text));
+}
+
 void mcsm_add_guid(struct json_object *object, const char *key, uint64_t guid)
 {
     char text[24];

@@ -8,6 +8,8 @@
 
 void mcsm_add_text(struct json_object *object, const char *key, const char *text);
 void mcsm_add_number(struct json_object *object, const char *key, int64_t number);
+/** A number with three decimals. */
+void mcsm_add_decimal(struct json_object *object, const char *key, double number);
 void mcsm_add_guid(struct json_object *object, const char *key, uint64_t guid);
 
 /** Writes the answer "json" and releases `json`. */

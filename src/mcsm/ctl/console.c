@@ -165,10 +165,8 @@ static void balance_of(const struct mcsm_node *node, const struct mcsm_fabric *f
     mcsm_add_number(entry, "ports_to_switches", count);
     mcsm_add_number(entry, "least_lids", count ? least : 0);
     mcsm_add_number(entry, "most_lids", most);
-    json_object_object_add(
-        entry, "deviation",
-        json_object_new_double(
-            count ? round(sqrt(squares / count - sum / count * sum / count) * 100) / 100 : 0));
+    mcsm_add_decimal(entry, "deviation",
+                     count ? sqrt(squares / count - sum / count * sum / count) : 0);
     mcsm_add_text(entry, "description", node->desc);
     json_object_array_add(json, entry);
 }

@@ -3,7 +3,6 @@
 #include "answer.h"
 #include "base/text.h"
 
-#include <math.h>
 #include <stdlib.h>
 
 /* ---- links, worst ---- */
@@ -58,9 +57,7 @@ static void add_rate(struct json_object *entry, const char *key, const struct mc
 {
     double seconds = mcsm_health_seconds(daemon->health);
 
-    json_object_object_add(
-        entry, key,
-        json_object_new_double(seconds > 0 ? round(words * 4 / seconds / 1e3) / 1e3 : 0));
+    mcsm_add_decimal(entry, key, seconds > 0 ? words * 4 / seconds / 1e6 : 0);
 }
 
 static struct json_object *entry_of(const struct mcsm_daemon *daemon, const struct mcsm_link *link,

@@ -190,6 +190,26 @@ static int show(FILE *in, bool as_json)
     return EXIT_SUCCESS;
 }
 
+/* The words are no command. */
+static void explain(char **words, int count)
+{
+    if (count == 0) {
+        usage(stderr);
+        return;
+    }
+    for (int i = 0; i < COMMANDS; i++) {
+        if (commands[i].name != NULL && strcmp(commands[i].name, words[0]) == 0) {
+            fprintf(stderr, "mcsm-ctl: expected: %s%s%s%s%s\n", commands[i].name,
+                    commands[i].keyword[0] ? " " : "", commands[i].keyword,
+                    commands[i].arguments[0] ? " " : "", commands[i].arguments);
+            count = 0;
+        }
+    }
+    if (count > 0) {
+        fprintf(stderr, "mcsm-ctl: there is no command %s (--help lists the commands)\n", words[0]);
+    }
+}
+
 static int ask(const char *path, char **words, int count, bool as_json)
 {
     int fd = connect_to(path), status;
@@ -247,7 +267,7 @@ int main(int argc, char **argv)
     }
     if (mcsm_command_find(commands, COMMANDS, (const char *const *)argv + optind, argc - optind,
                           arguments) == NULL) {
-        usage(stderr);
+        explain(argv + optind, argc - optind);
         return EXIT_USAGE;
     }
     if (path[0] == '\0' && (found = only_socket(path, sizeof(path))) != 1) {

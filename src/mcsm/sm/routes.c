@@ -435,6 +435,18 @@ static int plan_routes(struct mcsm_sm *sm, struct mcsm_graph *graph, enum mcsm_e
     return mcsm_plan_routes(graph, config, engine, 1, plan);
 }
 
+/* Says once what the configured engine does not promise. */
+static void name_loose_engine(const struct mcsm_sm *sm, enum mcsm_engine engine)
+{
+    if ((engine == MCSM_ENGINE_MINHOP || engine == MCSM_ENGINE_DOR) &&
+        (sm->graph == NULL || sm->stats.engine != engine)) {
+        mcsm_warn(
+            "engine = %s reports credit loops%s and does not prevent them; auto prevents them",
+            mcsm_engine_name(engine),
+            mcsm_config_has_transit(sm->config) ? ", also over several clusters," : "");
+    }
+}
+
 static int compute(struct mcsm_sm *sm, struct mcsm_graph *graph, struct mcsm_tree **tree_p)
 {
     enum mcsm_engine engine = sm->config->engine;
@@ -445,6 +457,7 @@ static int compute(struct mcsm_sm *sm, struct mcsm_graph *graph, struct mcsm_tre
     if (engine == MCSM_ENGINE_AUTO) {
         engine = mcsm_config_has_transit(sm->config) ? MCSM_ENGINE_UPDN : MCSM_ENGINE_AUTO;
     }
+    name_loose_engine(sm, engine);
     status = plan_routes(sm, graph, engine, &plan);
     *tree_p = plan.tree;
     sm->stats.engine = plan.engine;
