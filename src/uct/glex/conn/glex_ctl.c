@@ -145,9 +145,11 @@ static ucs_status_t uct_glex_ctl_send_due(uct_glex_vc_t *vc)
     if (uct_glex_credit_must_tell(&vc->mp_rx, vc->advertised_limit) || uct_glex_er_must_tell(vc)) {
         vc->ctl |= UCT_GLEX_CTL_CREDIT;
     }
-    flags = vc->ctl_inflight ? 0 : uct_glex_ctl_take_flags(vc);
-    if (flags != 0) {
-        return uct_glex_ctl_send(vc, flags);
+    if ((vc->ctl != 0) && !vc->ctl_inflight) {
+        flags = uct_glex_ctl_take_flags(vc);
+        if (flags != 0) {
+            return uct_glex_ctl_send(vc, flags);
+        }
     }
     return (vc->tx.flags & UCT_GLEX_FLAG_ACK) ? uct_glex_ctl_send_ack(vc) : UCS_OK;
 }
