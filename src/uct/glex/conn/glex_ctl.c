@@ -167,7 +167,7 @@ static ucs_status_t uct_glex_ctl_ring(uct_glex_vc_t *vc)
  * peer on another host lives if it has answered all CTLs. */
 static int uct_glex_ctl_is_answered(const uct_glex_vc_t *vc)
 {
-    return !vc->is_remote || ((vc->ctl == 0) && !vc->ctl_inflight);
+    return !uct_glex_vc_is_remote(vc) || ((vc->ctl == 0) && !vc->ctl_inflight);
 }
 
 static ucs_status_t uct_glex_ctl_progress_open(uct_glex_vc_t *vc)

@@ -212,7 +212,7 @@ static UCS_F_ALWAYS_INLINE int uct_glex_ep_can_bcopy_er(const uct_glex_ep_t *ep)
  * earlier peer at the address. If this peer is gone, CONNECT fails. */
 static int uct_glex_ep_connects_far(const uct_glex_vc_t *vc)
 {
-    return vc->is_remote && (vc->state < UCT_GLEX_VC_OPEN);
+    return uct_glex_vc_is_remote(vc) && (vc->state < UCT_GLEX_VC_OPEN);
 }
 
 /* UCT_SEND_FLAG_PEER_CHECK: a message that begins an exchange must not go to a peer that is gone.
@@ -326,7 +326,7 @@ ucs_status_t uct_glex_ep_probe(uct_glex_ep_t *ep)
     int is_there = (vc->state == UCT_GLEX_VC_OPEN) && !uct_glex_vc_is_gone(vc);
     ucs_status_t status;
 
-    if (is_there && !vc->is_remote) {
+    if (is_there && !uct_glex_vc_is_remote(vc)) {
         return UCS_OK;
     }
     status = uct_glex_op_probe(vc);
@@ -346,7 +346,7 @@ ucs_status_t uct_glex_ep_probe(uct_glex_ep_t *ep)
  * operations have ended. */
 static void uct_glex_ep_check_remote(uct_glex_vc_t *vc)
 {
-    if (vc->is_remote && (vc->state == UCT_GLEX_VC_OPEN) && !vc->check_pending) {
+    if (uct_glex_vc_is_remote(vc) && (vc->state == UCT_GLEX_VC_OPEN) && !vc->check_pending) {
         vc->check_pending = 1;
         uct_glex_ctl_post(vc, UCT_GLEX_CTL_CREDIT);
     }

@@ -41,11 +41,12 @@ static ucs_status_t uct_glex_vc_new(uct_glex_iface_t *iface, uint64_t peer, uint
     vc->peer_uuid = uuid;
     vc->state = UCT_GLEX_VC_WAIT_MPQ;
     vc->status = UCS_OK;
-    vc->is_remote = glex_ext_is_remote(iface->nic, addr);
-    if (vc->is_remote) {
+    if (glex_ext_is_remote(iface->nic, addr)) {
         /* The first call lets the NIC notice that the connection with an earlier peer at the
-         * address has ended. If the second call fails, the peer is gone, and CONNECT fails, too. */
+         * address has ended. If the second call fails, the peer is gone, or memory is missing. Then
+         * the VC fails, because its epoch does not exist. */
         (void)uct_glex_iface_is_gone(iface, peer, uuid, 0);
+        vc->epoch = UCT_GLEX_VC_NO_EPOCH;
         (void)glex_ext_peer_epoch(iface->nic, addr, &vc->epoch);
     }
     vc->sr_count = uct_glex_vc_sr_count(vc);
@@ -194,7 +195,8 @@ void uct_glex_vc_destroy(uct_glex_vc_t *vc)
 void uct_glex_vc_peer_leaves(uct_glex_vc_t *vc, uint16_t last_seq, int is_orderly)
 {
     uct_glex_er_poll_begin(vc); /* the last messages in the FIFO may have no event */
-    if (is_orderly && (vc->state == UCT_GLEX_VC_OPEN) && !vc->peer_dead && !vc->is_remote) {
+    if (is_orderly && (vc->state == UCT_GLEX_VC_OPEN) && !vc->peer_dead &&
+        !uct_glex_vc_is_remote(vc)) {
         uct_glex_op_end_probe(vc); /* a flush waits for the probe: its puts have arrived */
     }
     vc->peer_left = 1;
@@ -313,7 +315,7 @@ void uct_glex_vc_dead(uct_glex_vc_t *vc)
 int uct_glex_vc_is_drained(uct_glex_vc_t *vc)
 {
     return (vc->state != UCT_GLEX_VC_OPEN) || vc->is_stale ||
-           ((!vc->is_remote || uct_glex_table_is_newest(vc)) &&
+           ((!uct_glex_vc_is_remote(vc) || uct_glex_table_is_newest(vc)) &&
             uct_glex_snap_is_taken(vc->iface, &vc->iface->watch) && !uct_glex_er_has_msg(vc) &&
             (vc->rx_started == 0));
 }

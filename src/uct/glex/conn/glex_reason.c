@@ -33,7 +33,7 @@ void uct_glex_reason_init(uct_glex_reason_t *reason, const uct_glex_vc_t *vc, uc
                                   .peer = vc->peer,
                                   .peer_uuid = vc->peer_uuid,
                                   .status = status,
-                                  .is_remote = vc->is_remote,
+                                  .is_remote = uct_glex_vc_is_remote(vc),
                                   .has_left = vc->peer_left || vc->peer_dead ||
                                               (vc->state == UCT_GLEX_VC_PEER_CLOSED)};
 }

@@ -19,8 +19,7 @@ static const uct_glex_rule_t uct_glex_rules[] = {
     {"er_tx", "WCAO--"},         {"lent", "--AOPF"},          {"ctl_inflight", "---O--"},
     {"connect_again", "---O--"}, {"peer_left", "WCAO--"},     {"peer_dead", "WCAOP-"},
     {"is_claimed", "WCAOPF"},    {"is_stale", "WCAO--"},      {"has_refused", "WCAOPF"},
-    {"dirty", "WCAOPF"},         {"check_pending", "---O--"}, {"is_remote", "WCAOPF"},
-    {"resume_due", "WCAOPF"},
+    {"dirty", "WCAOPF"},         {"check_pending", "---O--"}, {"resume_due", "WCAOPF"},
 };
 
 /** The flags of a VC as bits, in the order of uct_glex_rules[] */
@@ -32,8 +31,7 @@ static inline uint32_t uct_glex_rules_flags(const uct_glex_vc_t *vc)
         vc->peer_left,     vc->peer_dead,
         vc->is_claimed,    vc->is_stale,
         vc->has_refused,   vc->dirty,
-        vc->check_pending, vc->is_remote,
-        vc->resume_due,
+        vc->check_pending, vc->resume_due,
     };
     uint32_t bits = 0;
     unsigned i;

@@ -179,7 +179,7 @@ static int uct_glex_table_is_forgotten(const uct_glex_vc_t *vc)
 {
     glex_ep_addr_t addr = {.v = vc->peer};
 
-    return vc->is_remote || !uct_glex_table_is_newest(vc) ||
+    return uct_glex_vc_is_remote(vc) || !uct_glex_table_is_newest(vc) ||
            (glex_ext_check_peer(vc->iface->nic, addr, 0, 0) == GLEX_NO_EP_RESOURCE);
 }
 

@@ -42,6 +42,9 @@ enum uct_glex_lent {
                             * are not delivered yet */
 };
 
+/* An epoch that no connection has */
+#define UCT_GLEX_VC_NO_EPOCH UINT64_MAX
+
 struct uct_glex_vc {
     /* All fields for sending a short message, and most fields for receiving, are in this cache
      * line. With very many peers, each further line is a cache miss. */
@@ -105,7 +108,6 @@ struct uct_glex_vc {
     uint8_t has_refused : 1;   /* ep, vc: the peer refused an endpoint of `eps` access to memory */
     uint8_t dirty : 1;         /* rma: puts without an operation were posted since the last flush */
     uint8_t check_pending : 1; /* ep, ctl: an ep_check's CTL is not acknowledged */
-    uint8_t is_remote : 1;     /* uct_glex_vc_new(): the peer is on another host */
     uint8_t resume_due : 1;    /* ep, ctl: the NIC refused pending requests */
 
     ucs_list_link_t eps;     /* uct_glex_ep_t.list */
@@ -145,10 +147,16 @@ static inline int uct_glex_vc_is_over(const uct_glex_vc_t *vc)
     return vc->state >= UCT_GLEX_VC_PEER_CLOSED;
 }
 
+/** Whether the peer is on another host */
+static inline int uct_glex_vc_is_remote(const uct_glex_vc_t *vc)
+{
+    return vc->epoch != 0;
+}
+
 /** Whether both sides can map memory of the NIC. If not, all data goes by requests. */
 static inline int uct_glex_vc_is_mapped(const uct_glex_vc_t *vc)
 {
-    return !vc->is_remote && (vc->iface->md->ext_attr.caps & GLEX_EXT_CAP_MAP);
+    return !uct_glex_vc_is_remote(vc) && (vc->iface->md->ext_attr.caps & GLEX_EXT_CAP_MAP);
 }
 
 /** Returns whether the NIC knows that the VC's peer, or the connection with it, is gone */

@@ -25,7 +25,7 @@ static ucs_status_t uct_glex_flush_verify_puts(uct_glex_ep_t *ep)
     if (status != UCS_OK) {
         return status;
     }
-    if (!vc->is_remote && (vc->state != UCT_GLEX_VC_PEER_CLOSED) &&
+    if (!uct_glex_vc_is_remote(vc) && (vc->state != UCT_GLEX_VC_PEER_CLOSED) &&
         (glex_ext_has_receiver(vc->iface->nic, peer) == GLEX_NO_EP_RESOURCE)) {
         status = uct_glex_op_probe(vc); /* the peer's END ends the probe, or uct_glex_vc_watch()
                                          * fails the VC */

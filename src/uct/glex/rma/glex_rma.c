@@ -36,12 +36,12 @@ static ucs_status_t uct_glex_rma_vc(uct_glex_ep_t *ep, uct_glex_vc_t **vc_p)
  * endpoint has another connection, and perhaps nobody polls it. */
 static uint64_t uct_glex_rma_dest(const uct_glex_vc_t *vc, const uct_glex_rkey_t *rkey)
 {
-    return vc->is_remote ? vc->peer : rkey->packed.ep_addr;
+    return uct_glex_vc_is_remote(vc) ? vc->peer : rkey->packed.ep_addr;
 }
 
 static int uct_glex_rma_flags(const uct_glex_vc_t *vc, const uct_glex_rkey_t *rkey)
 {
-    int is_domain = vc->is_remote && (vc->peer != rkey->packed.ep_addr);
+    int is_domain = uct_glex_vc_is_remote(vc) && (vc->peer != rkey->packed.ep_addr);
 
     return (vc->iface->fence ? GLEX_FLAG_FENCE : 0) | (is_domain ? GLEX_EXT_FLAG_DOMAIN : 0);
 }
