@@ -187,7 +187,7 @@ void gfi_send_on_cts(struct gfi_domain *domain, struct gfi_peer *peer, const str
 void gfi_send_on_fin(struct gfi_domain *domain, struct gfi_peer *peer, const struct gfi_fin *fin);
 void gfi_send_progress(struct gfi_op *op);
 
-/* ---- receiving (gfi_recv.c) ---- */
+/* ---- receiving (gfi_recv.c, gfi_recv_buffer.c, gfi_rndv.c, gfi_unexpected.c) ---- */
 
 /** Locked: receive, peek, claim or discard. @return 0 or a negative FI_ error */
 ssize_t gfi_recv(struct gfi_ep *ep, bool tagged, const struct iovec *iov, size_t iov_count,
