@@ -6,19 +6,15 @@
 #ifndef SHARED_HEAP_H
 #define SHARED_HEAP_H
 
-#include <stdbool.h>
+#include "common/memfd.h"
+
 #include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
 
 /* Changes with struct shared_heap: both libraries must be of one version. */
 #define SHARED_HEAP_VERSION 1
 
-/* The name of the file as /proc/PID/fd shows it, for its random number */
+/* The name of the file, for its random number */
 #define SHARED_HEAP_NAME_FORMAT "glex-heap.%016llx"
-#define SHARED_HEAP_LINK_FORMAT "/memfd:" SHARED_HEAP_NAME_FORMAT " (deleted)"
 
 struct shared_heap {
     uint32_t version;
@@ -28,23 +24,6 @@ struct shared_heap {
     uint64_t id;         /* the random number */
     const char *refused; /* why the heap does not serve this process; NULL: it does */
 };
-
-/** Whether a descriptor is of the heap with this random number. Only the owner of the heap, and
- *  processes that got the file from the owner, have such a descriptor. */
-static inline bool shared_heap_is_file(int fd, uint64_t id)
-{
-    char path[32], name[64], right[64];
-    ssize_t len;
-
-    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-    snprintf(right, sizeof(right), SHARED_HEAP_LINK_FORMAT, (unsigned long long)id);
-    len = fd < 0 ? -1 : readlink(path, name, sizeof(name) - 1);
-    if (len < 0) {
-        return false;
-    }
-    name[len] = '\0';
-    return strcmp(name, right) == 0;
-}
 
 /**
  * Copy what is known of this process's heap. Any thread may call this function. In a child of fork()

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <jemalloc/jemalloc.h>
-#include <linux/memfd.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -18,10 +17,6 @@
 
 /* Read by this library's own copy of jemalloc. Only the arena below allocates. */
 const char *malloc_conf = "narenas:1,tcache:false,oversize_threshold:0";
-
-#ifndef MFD_NOEXEC_SEAL
-#define MFD_NOEXEC_SEAL 8u
-#endif
 
 /* Huge pages are possible if addresses and offsets in the file are equal modulo their size. */
 #define ARENA_ALIGN ((uint64_t)2 << 20)
@@ -102,7 +97,10 @@ static int arena_madvise(void *addr, uint64_t len, int advice)
  * file. */
 static bool arena_has_file(void)
 {
-    return shared_heap_is_file(arena.fd, arena.id);
+    char name[40];
+
+    snprintf(name, sizeof(name), SHARED_HEAP_NAME_FORMAT, (unsigned long long)arena.id);
+    return memfd_has_name(arena.fd, name);
 }
 
 /* Moves the descriptor to a high number, which programs neither use nor close. */
@@ -128,10 +126,7 @@ static int arena_make_file(uint64_t size)
     int fd;
 
     snprintf(name, sizeof(name), SHARED_HEAP_NAME_FORMAT, (unsigned long long)arena.id);
-    fd = (int)syscall(SYS_memfd_create, name, MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
-    if (fd < 0 && errno == EINVAL) { /* before Linux 6.3 */
-        fd = (int)syscall(SYS_memfd_create, name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    }
+    fd = memfd_new(name);
     if (fd < 0) {
         return -1;
     }

@@ -1,11 +1,9 @@
 #include "core/heap.h"
 #include "base/log.h"
 #include "common/shared_heap.h"
+#include "core/memfile.h"
 
 #include <fcntl.h>
-#include <inttypes.h>
-#include <stdio.h>
-#include <sys/stat.h>
 
 /* False: nothing is preloaded, or the library is of another version. */
 static bool heap_query(struct shared_heap *heap)
@@ -47,56 +45,16 @@ uint64_t glex_heap_file_off(struct glex_endpoint *ep, const char *addr, uint64_t
     return GLEX_MMT_HEAP | offset;
 }
 
-/* Opens the descriptor as a path (O_PATH). This has no effect on the file, so any file may stand
- * behind the number. */
-static int heap_open_path(uint32_t pid, uint32_t number, uint64_t id)
-{
-    char path[64];
-    int fd;
-
-    snprintf(path, sizeof(path), "/proc/%" PRIu32 "/fd/%" PRIu32, pid, number);
-    fd = open(path, O_PATH | O_CLOEXEC);
-    if (fd >= 0 && !shared_heap_is_file(fd, id)) {
-        close(fd);
-        fd = -1;
-    }
-    return fd;
-}
-
-/* A file that can become shorter would raise SIGBUS. */
-static bool heap_is_sealed(int fd, uint64_t *size_p)
-{
-    int seals = fcntl(fd, F_GET_SEALS);
-    struct stat st;
-
-    if (seals < 0 || !(seals & F_SEAL_SHRINK) || fstat(fd, &st) != 0) {
-        return false;
-    }
-    *size_p = (uint64_t)st.st_size;
-    return true;
-}
-
 int glex_heap_open(const struct glex_endpoint *ep, const struct glex_peer *peer, uint64_t *size_p)
 {
     /* relaxed: the caller has read the state of a registration, with acquire */
     uint64_t id = __atomic_load_n(&peer->base->heap_id, __ATOMIC_RELAXED);
     uint32_t number = __atomic_load_n(&peer->base->heap_fd, __ATOMIC_RELAXED);
-    char path[32];
-    int path_fd, fd;
+    char name[40];
 
-    if (!(ep->dev->caps.caps & GLEX_EXT_CAP_MAP) || id == 0 || peer->pid_space != ep->pid_space) {
+    if (!(ep->dev->caps.caps & GLEX_EXT_CAP_MAP) || id == 0) {
         return -1;
     }
-    path_fd = heap_open_path(peer->pid, number, id);
-    if (path_fd < 0) {
-        return -1;
-    }
-    snprintf(path, sizeof(path), "/proc/self/fd/%d", path_fd);
-    fd = open(path, O_RDWR | O_CLOEXEC);
-    close(path_fd);
-    if (fd >= 0 && !heap_is_sealed(fd, size_p)) {
-        close(fd);
-        fd = -1;
-    }
-    return fd;
+    snprintf(name, sizeof(name), SHARED_HEAP_NAME_FORMAT, (unsigned long long)id);
+    return glex_memfile_open(ep, peer, number, name, O_RDWR, size_p);
 }
