@@ -55,8 +55,8 @@ unsigned internals_ptracer_calls(void)
     return ptracer_calls;
 }
 
-static void (*store_hook)(void);
-static unsigned fetches;
+static void (*store_hook)(void), (*fetch_hook)(void);
+static unsigned fetches, fetched_pieces;
 
 /* Likewise */
 ssize_t process_vm_writev(pid_t pid, const struct iovec *local, unsigned long num_local,
@@ -74,13 +74,29 @@ ssize_t process_vm_writev(pid_t pid, const struct iovec *local, unsigned long nu
 ssize_t process_vm_readv(pid_t pid, const struct iovec *local, unsigned long num_local,
                          const struct iovec *remote, unsigned long num_remote, unsigned long flags)
 {
-    __atomic_fetch_add(&fetches, 1, __ATOMIC_RELAXED); /* a number for the test */
+    void (*hook)(void) = __atomic_load_n(&fetch_hook, __ATOMIC_ACQUIRE);
+
+    if (hook != NULL) {
+        hook();
+    }
+    __atomic_fetch_add(&fetches, 1, __ATOMIC_RELAXED); /* numbers for the test */
+    __atomic_fetch_add(&fetched_pieces, (unsigned)num_remote, __ATOMIC_RELAXED);
     return syscall(SYS_process_vm_readv, pid, local, num_local, remote, num_remote, flags);
 }
 
 void internals_on_storing(void (*hook)(void))
 {
     __atomic_store_n(&store_hook, hook, __ATOMIC_RELEASE);
+}
+
+void internals_on_fetching(void (*hook)(void))
+{
+    __atomic_store_n(&fetch_hook, hook, __ATOMIC_RELEASE);
+}
+
+unsigned internals_fetched_pieces(void)
+{
+    return __atomic_load_n(&fetched_pieces, __ATOMIC_RELAXED);
 }
 
 unsigned internals_fetches(void)
@@ -225,6 +241,18 @@ void internals_damage(const char *path, enum internals_field what, uint64_t valu
 uint64_t *internals_cookie(glex_ep_handle_t handle)
 {
     return (uint64_t *)(uintptr_t)glex_endpoint(handle)->segment.hdr->cookie_addr;
+}
+
+int internals_robust_fd(glex_ep_handle_t handle)
+{
+    const struct glex_segment_header *hdr = glex_endpoint(handle)->segment.hdr;
+
+    return hdr->robust_id == 0 ? -1 : (int)hdr->robust_fd;
+}
+
+uint64_t internals_robust_id(glex_ep_handle_t handle)
+{
+    return glex_endpoint(handle)->segment.hdr->robust_id;
 }
 
 static uint64_t file_offset(const struct glex_endpoint *ep, const void *p)

@@ -46,6 +46,10 @@ void internals_damage(const char *path, enum internals_field what, uint64_t valu
 /** The cookie by which peers recognize this process. */
 uint64_t *internals_cookie(glex_ep_handle_t ep);
 
+/** The file with the robust mutex of this process: its descriptor, or -1; and its random number. */
+int internals_robust_fd(glex_ep_handle_t ep);
+uint64_t internals_robust_id(glex_ep_handle_t ep);
+
 /** Offset in the file of the control word of a slot of the MPQ (which = 0) or EQ (1). */
 uint64_t internals_slot_offset(glex_ep_handle_t ep, int which, uint64_t position);
 
@@ -109,8 +113,12 @@ unsigned internals_help_piece(uint64_t len, unsigned first);
 /** Call `hook` before each store into private memory of a process. */
 void internals_on_storing(void (*hook)(void));
 
-/** How often this process has read private memory of a process. */
+/** Call `hook` before each load from private memory of a process. */
+void internals_on_fetching(void (*hook)(void));
+
+/** How often this process has read private memory of a process, and how many pieces of memory. */
 unsigned internals_fetches(void);
+unsigned internals_fetched_pieces(void);
 
 /** Whether anybody asks this endpoint for help. */
 bool internals_help_asked(glex_ep_handle_t helper);

@@ -636,37 +636,6 @@ static std::string exec_name(const testing::TestParamInfo<bool> &info)
 
 INSTANTIATE_TEST_SUITE_P(puts, rdma_exec, testing::Bool(), exec_name);
 
-/* A put relies on where the cookie is; what it is, it looks at now and then. */
-TEST(rdma_private, put_looks_at_the_cookie_now_and_then)
-{
-    Device dev;
-    Ep a(dev), b(dev);
-    char from[64], to[64] = {};
-    Target target = b.target(b.reg(to, sizeof(to)));
-    glex_imm_rdma_req_t req = imm_put(target, from, sizeof(from));
-    uint64_t *cookie = internals_cookie(b), right = *cookie;
-    uint32_t good = 0;
-
-    memset(from, 1, sizeof(from));
-    ASSERT_OK(glex_imm_rdma(a, &req, nullptr));
-    EXPECT_EQ(1, to[63]);
-    while (good < 1000) {
-        *cookie = right + 2; /* a put writes the right one over it */
-        ASSERT_OK(glex_imm_rdma(a, &req, nullptr));
-        auto errors = a.errors();
-        if (!errors.empty()) {
-            EXPECT_EQ(GLEX_ERR_STATUS_PCIE_READ, errors[0].status);
-            break;
-        }
-        good++;
-    }
-    EXPECT_GT(good, 10u) << "it looks each time, by another system call";
-    EXPECT_LT(good, 1000u) << "it never looks";
-    *cookie = right;
-    ASSERT_OK(glex_imm_rdma(a, &req, nullptr));
-    EXPECT_TRUE(a.errors().empty());
-}
-
 /* A put that finds the target's event queue full gives its place in our own event queue back. */
 TEST(rdma_refused, leaves_no_trace)
 {

@@ -10,6 +10,7 @@
 #include "coll/coll.h"
 #include "core/heap.h"
 #include "core/help.h"
+#include "core/robust.h"
 #include "core/shm.h"
 #include "core/wait.h"
 #include "debug/capture.h"
@@ -85,6 +86,7 @@ static void endpoints_child(void)
     }
     glex_endpoints = NULL;
     glex_cma_fork();
+    glex_robust_fork();
     glex_help_fork();
     glex_capture_fork();
     glex_lock_reset(&glex_endpoints_lock);
@@ -248,6 +250,7 @@ static glex_ret_t ep_create_segment(struct glex_endpoint *ep, int *listen_fd)
     if (ret != GLEX_SUCCESS) {
         return ret;
     }
+    glex_robust_publish(&hdr);
     ep->pid_space = hdr.pid_space;
     clock_gettime(CLOCK_REALTIME, &now);
     hdr.start_time = (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;

@@ -2,6 +2,7 @@
  * RDMA to private memory of a peer: the kernel copies, by process_vm_readv() and _writev().
  */
 #include "base/log.h"
+#include "core/robust.h"
 #include "core/shm.h"
 
 #include <errno.h>
@@ -15,9 +16,6 @@
 
 /* ---- the identity of this process ------------------------------------------------------------ */
 
-/* Puts that rely only on the address of the page. The next put checks that the process is still the
- * peer. */
-#define CMA_TRUST 64u
 /* Addresses that the page is tried at, below 2^46. ThreadSanitizer forbids all of them. Then the
  * kernel chooses the address. */
 #define CMA_TRIES 100
@@ -123,7 +121,7 @@ static int cma_other(struct glex_endpoint *ep, struct glex_peer *peer, const cha
     return GLEX_ERR_STATUS_PCIE_READ;
 }
 
-/* A transfer, of `num` pieces, whose first one is the cookie. @return As process_vm_readv(). */
+/* A transfer of `num` pieces. @return As process_vm_readv(). */
 static ssize_t cma_call(const struct glex_peer *peer, enum glex_rdma_type type,
                         const struct iovec *local, const struct iovec *remote, unsigned num)
 {
@@ -134,28 +132,26 @@ static ssize_t cma_call(const struct glex_peer *peer, enum glex_rdma_type type,
 }
 
 /*
- * Moves the next piece, if the process with the peer's pid is the peer. The pid may name another
- * process: in another pid namespace, or after the peer died. exec() keeps the pid and replaces the
- * memory. Only the peer's memory holds the cookie, so each call begins with the cookie. One call
- * copies from and to one address space, even if the process ends meanwhile.
+ * Moves the next piece with the cookie, by a put or a get. The kernel stops at the first piece that it
+ * cannot read or write, so a process without the peer's page gets and gives no data. One call copies
+ * from and to one address space, even if the process ends meanwhile.
  *
  * A get reads the cookie together with the data. A put writes our cookie to the second word of the
- * peer's page, then the data. The kernel stops at the first piece that it cannot read or write, so a
- * process without the page gets no data. A child of fork() that continues an interrupted put lacks
- * our page, so the child puts nothing. Another process may have mapped the address. Reading the
- * cookie first reveals that process, but a second system call takes half as long as copying 16 KB,
- * so only the first put to a peer and every CMA_TRUST-th one read the cookie.
+ * peer's page, then the data. A child of fork() that continues an interrupted put lacks our page, so
+ * the child puts nothing. Another process may have mapped the address of the peer's page. So a put
+ * looks first: at the word of core/robust.h, or else by a call that reads the cookie. The process may
+ * end after the look. Then only the page protects the memory of a process that gets the pid.
  *
  * @param [out] moved_p  Bytes moved, at least 1, if DONE is returned.
  */
-static int cma_move(struct glex_endpoint *ep, struct glex_peer *peer, uint64_t addr,
-                    char *local_addr, uint64_t len, enum glex_rdma_type type, uint64_t *moved_p)
+static int cma_move_with_cookie(struct glex_endpoint *ep, struct glex_peer *peer,
+                                struct iovec data_here, struct iovec data_there,
+                                enum glex_rdma_type type, uint64_t *moved_p)
 {
-    bool look = type == GLEX_RDMA_TYPE_GET || peer->private_trust == 0;
+    bool look = type == GLEX_RDMA_TYPE_GET || !glex_robust_is_held(ep, peer);
     uint64_t cookie = peer->cookie;
-    struct iovec local[] = {{&cookie, sizeof(cookie)}, {local_addr, len}};
-    struct iovec remote[] = {{(void *)(uintptr_t)peer->cookie_addr, sizeof(cookie)},
-                             {(void *)(uintptr_t)addr, len}};
+    struct iovec local[] = {{&cookie, sizeof(cookie)}, data_here};
+    struct iovec remote[] = {{(void *)(uintptr_t)peer->cookie_addr, sizeof(cookie)}, data_there};
     ssize_t ret = sizeof(cookie);
 
     if (look) {
@@ -165,13 +161,11 @@ static int cma_move(struct glex_endpoint *ep, struct glex_peer *peer, uint64_t a
         return cma_other(ep, peer, "that pid is another process here", 0);
     }
     if (ret >= (ssize_t)sizeof(cookie) && type == GLEX_RDMA_TYPE_PUT) {
-        peer->private_trust = (look ? CMA_TRUST : peer->private_trust) - 1;
         local[0].iov_base = cma_cookie;
         remote[0].iov_base = (uint64_t *)(uintptr_t)peer->cookie_addr + 1;
         ret = cma_call(peer, GLEX_RDMA_TYPE_PUT, local, remote, 2);
     }
     if (ret < (ssize_t)sizeof(cookie)) {
-        peer->private_trust = 0;
         return cma_other(ep, peer, strerror(errno), errno);
     }
     if (ret == sizeof(cookie)) {
@@ -180,6 +174,28 @@ static int cma_move(struct glex_endpoint *ep, struct glex_peer *peer, uint64_t a
     }
     *moved_p = (uint64_t)ret - sizeof(cookie);
     return GLEX_REQ_DONE;
+}
+
+/*
+ * Moves the next piece, if the process with the peer's pid is the peer. The pid may name another
+ * process: in another pid namespace, or after the peer died. exec() keeps the pid and replaces the
+ * memory. A get that succeeds while the word of core/robust.h is held was from the peer's memory.
+ * In all other cases the cookie decides: only the peer's memory holds the cookie.
+ */
+static int cma_move(struct glex_endpoint *ep, struct glex_peer *peer, uint64_t addr,
+                    char *local_addr, uint64_t len, enum glex_rdma_type type, uint64_t *moved_p)
+{
+    struct iovec local = {local_addr, len}, remote = {(void *)(uintptr_t)addr, len};
+    ssize_t ret;
+
+    if (type == GLEX_RDMA_TYPE_GET && glex_robust_is_held(ep, peer)) {
+        ret = cma_call(peer, type, &local, &remote, 1);
+        if (ret > 0 && glex_robust_is_held(ep, peer)) {
+            *moved_p = (uint64_t)ret;
+            return GLEX_REQ_DONE;
+        }
+    }
+    return cma_move_with_cookie(ep, peer, local, remote, type, moved_p);
 }
 
 /* One call may move less than asked: up to a page that cannot be had. */

@@ -69,8 +69,11 @@ struct glex_peer {
     int32_t rank;
     uint64_t receiver; /* the peer's receiver when the peer was attached */
     uint32_t private_rdma;
-    uint32_t private_trust; /* puts that need not check whether the process is still the peer */
     uint64_t pid_space;
+    uint64_t robust_id;
+    uint32_t robust_fd;
+    bool robust_sought;     /* this process has tried to map `robust` */
+    const uint32_t *robust; /* the word of core/robust.h; NULL: not mapped */
     /* Of long copies, which the peer may help with: core/help.c */
     uint32_t help_skip;   /* number of the next copies that this process does alone */
     uint32_t help_pause;  /* copies done alone after the last long wait for the peer's help */

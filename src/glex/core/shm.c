@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "core/heap.h"
 #include "core/help.h"
+#include "core/robust.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -61,12 +62,13 @@ static int shm_map_base(struct glex_endpoint *ep, struct glex_peer *peer,
     peer->base_size = hdr->base_size;
     peer->cookie_addr = hdr->cookie_addr;
     peer->cookie = hdr->cookie;
-    peer->private_trust = 0;
     peer->pid = hdr->pid;
     peer->rank = hdr->rank;
     peer->receiver = hdr->receiver;
     peer->private_rdma = hdr->private_rdma;
     peer->pid_space = hdr->pid_space;
+    peer->robust_id = hdr->robust_id;
+    peer->robust_fd = hdr->robust_fd;
     peer->mmt = glex_segment_mmt(base, hdr->mpq_capacity, hdr->eq_capacity);
     glex_ring_tx_init(&peer->mpq, glex_segment_mpq(base), hdr->mpq_capacity,
                       glex_ring_id(hdr->incarnation, GLEX_RING_MPQ), &ep->segment.hdr->intent);
@@ -172,6 +174,7 @@ void glex_shm_detach(struct glex_endpoint *ep, struct glex_peer *peer)
     }
     free(peer->rmem);
     glex_mapping_put(peer->map);
+    glex_robust_unmap(peer);
     free(peer);
 }
 

@@ -14,7 +14,7 @@
 #include "base/common.h"
 
 #define GLEX_SEGMENT_MAGIC   0x676c65782d736567ull /* "glex-seg" */
-#define GLEX_SEGMENT_VERSION 17
+#define GLEX_SEGMENT_VERSION 18
 
 #define GLEX_MAX_QUEUE_CAPACITY     (1u << 20)
 #define GLEX_DEFAULT_QUEUE_CAPACITY 2048u
@@ -161,12 +161,14 @@ struct glex_segment_header {
     uint64_t cookie;
     uint64_t pid_space; /* names the pid namespace that `pid` belongs to; 0: not known */
     char command[16];
-    uint32_t num_net;  /* entries of peers on other hosts */
-    int32_t rank;      /* of the owner in its job; -1: not known */
-    uint64_t receiver; /* glex_ext_set_receiver(): 0, or the uuid of the present one */
-    uint32_t left;     /* enum glex_left */
-    uint32_t heap_fd;  /* descriptor of the owner's shared heap, in the owner */
-    uint64_t heap_id;  /* in the name of that file; 0: none */
+    uint32_t num_net;   /* entries of peers on other hosts */
+    int32_t rank;       /* of the owner in its job; -1: not known */
+    uint64_t receiver;  /* glex_ext_set_receiver(): 0, or the uuid of the present one */
+    uint32_t left;      /* enum glex_left */
+    uint32_t heap_fd;   /* descriptor of the owner's shared heap, in the owner */
+    uint64_t heap_id;   /* in the name of that file; 0: none */
+    uint64_t robust_id; /* in the name of the file with the owner's robust mutex; 0: none */
+    uint32_t robust_fd; /* descriptor of that file, in the owner */
     uint64_t mmt_ready __attribute__((aligned(128)));        /* table entries that have storage */
     struct glex_intent intent __attribute__((aligned(128))); /* in one line with the counters */
     struct glex_ext_counters counters;

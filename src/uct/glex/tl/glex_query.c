@@ -112,8 +112,8 @@ ucs_status_t uct_glex_iface_query(uct_iface_h tl_iface, uct_iface_attr_t *attr)
 
 /*
  * UCP of UCX 1.16 and later computes thresholds from estimates of operations. A get or put of private
- * memory over the software NIC is a system call, as over UCX's cma. UCX states 2 us for cma; reading
- * the peer's cookie takes 0.5 us more. Without this addition UCP sends 3 KB by rendezvous.
+ * memory over the software NIC is a system call, as over UCX's cma. UCX states 2 us for cma; the
+ * cookie of a put takes 0.5 us more. Without this addition UCP sends 3 KB by rendezvous.
  */
 #define UCT_GLEX_SYSCALL_OVERHEAD 2.5e-6
 
