@@ -1,4 +1,5 @@
 #!/bin/bash
+# shellcheck disable=SC2016 # commands for eval
 # A node or a relay that sends too much is limited, and no other node is: samples a second, series, nodes of a
 # relay. The collector counts what it refused, and tells who sends too much.
 set -u
@@ -74,4 +75,37 @@ check "the limits are metrics" \
     [ "$(get 0 /metrics | grep -c '^udmon_quota_limit{sender="relay",quota="nodes"} 3$')" -eq 1 ]
 if command -v promtool >/dev/null; then
     check "promtool has nothing to say" [ -z "$(get 0 /metrics | grep udmon_ | promtool check metrics 2>&1)" ]
+fi
+
+# A collector that gets no more memory from the kernel refuses new series. It keeps enough for its connections, and for
+# answers. The sanitizers' memory has no bound.
+data_kb() {
+    awk '/^VmData/ { print $2 }' "/proc/${running[collector2]}/status"
+}
+all_answered() {
+    local i path
+    for ((i = 0; i < 5; i++)); do
+        for path in /metrics / /api/nodes /api/families; do
+            get 2 $path -o /dev/null -w '%{http_code}\n'
+        done
+    done >"$dir/codes"
+    [[ $(grep -c '^200$' "$dir/codes") -eq 20 ]]
+}
+if ! ldd "$bin/udmon-collector" | grep -q 'lib[at]san'; then
+    collector 2
+    await get 2 / >/dev/null
+    agent early "server = tcp://$(address 2)" < <(sensors load=0.2)
+    await is 2 udmon_node_up 1 early
+    prlimit --pid "${running[collector2]}" --data=$((($(data_kb) + 40000) * 1024)):unlimited
+    launch bomb "$top/test/udmon/udmon_agents" -n 3 -k 20000 -i 0.3 -t 600 -s "$dir/secret" "tcp://$(address 2)"
+    check "without memory: it is told" await grep -q 'no memory: .* are discarded' "$dir/collector2.log"
+    check "without memory: each request has its answer" all_answered
+    agent late "server = tcp://$(address 2)" < <(sensors load=0.2)
+    check "without memory: another agent can connect" await is 2 udmon_node_up 1 late
+    check "without memory: the first one is still connected" eval \
+        '! grep -qE "lost|closed|not connected" "$dir/early.log" && is 2 udmon_node_up 1 early'
+    check "without memory: its samples come" eval 'before=$(value 2 udmon_records_received_total early) &&
+        await at_least 2 udmon_records_received_total $((before + 2)) early'
+    check "without memory: nobody is said not to know the secret" eval '! grep -i "secret" "$dir/collector2.log"'
+    slay bomb
 fi

@@ -1,4 +1,5 @@
 #include "description.h"
+#include "reserve.h"
 #include "store.h"
 #include "../lib/metric.h"
 
@@ -66,7 +67,8 @@ static struct described *described_new(struct host *owner, const struct udmon_fa
                                        uint64_t now_ns)
 {
     size_t size = strlen(family->name) + strlen(family->unit) + strlen(family->help) + 3;
-    struct described *described = malloc(sizeof(*described) + size);
+    struct described *described =
+        reserve_allows(sizeof(*described) + size) ? malloc(sizeof(*described) + size) : NULL;
     char *at;
 
     if (described == NULL) {

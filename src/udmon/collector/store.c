@@ -1,4 +1,5 @@
 #include "store.h"
+#include "reserve.h"
 
 #include <errno.h>
 #include <search.h>
@@ -6,6 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { SERIES_OVERHEAD = 96 /* bytes of malloc() and of the tree */ };
 
 static int series_compare(const void *a, const void *b)
 {
@@ -146,7 +149,9 @@ static struct series *store_get(struct host *host, const char *name, int counter
         errno = EDQUOT;
         return NULL;
     }
-    series = calloc(1, sizeof(*series));
+    series = reserve_allows(sizeof(*series) + strlen(name) + SERIES_OVERHEAD) ?
+                 calloc(1, sizeof(*series)) :
+                 NULL;
     if (series == NULL) {
         errno = ENOMEM;
         return NULL;
@@ -161,6 +166,7 @@ static struct series *store_get(struct host *host, const char *name, int counter
     }
     ++host->series_count;
     ++host->store->series_count;
+    reserve_set_series(host->store->series_count);
     return series;
 }
 
@@ -278,6 +284,7 @@ static void store_forget_series(struct host *host, uint64_t before_ns)
         --host->series_count;
         --host->store->series_count;
     }
+    reserve_set_series(host->store->series_count);
 }
 
 void store_forget(struct store *store, uint64_t now_ns, uint64_t age_ns, uint64_t host_age_ns)

@@ -1,4 +1,5 @@
 #include "tail.h"
+#include "reserve.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -41,7 +42,7 @@ unsigned tail_columns(int level)
 
 struct tail *tail_new(void)
 {
-    struct tail *tail = calloc(1, sizeof(*tail));
+    struct tail *tail = reserve_allows(sizeof(*tail)) ? calloc(1, sizeof(*tail)) : NULL;
 
     if (tail != NULL) {
         STAILQ_INIT(&tail->written);
@@ -82,7 +83,9 @@ static int tail_grow(struct tail_level *open, int level)
         return 0;
     }
     size = (size < shapes[level].full) ? size : shapes[level].full;
-    entries = realloc(open->entries, size * shapes[level].entry);
+    entries = reserve_allows((size - open->size) * shapes[level].entry) ?
+                  realloc(open->entries, size * shapes[level].entry) :
+                  NULL;
     if (entries == NULL) {
         return -ENOMEM;
     }

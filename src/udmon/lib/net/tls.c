@@ -266,7 +266,10 @@ void udmon_tls_problem(const struct udmon_tls *tls, const SSL *ssl, char *text, 
     long verified = SSL_get_verify_result(ssl);
 
     udmon_debug("TLS: %s", (reason != NULL) ? reason : "failed");
-    if (!tls->certificates) {
+    if ((ERR_GET_REASON(error) == ERR_R_MALLOC_FAILURE) ||
+        (ERR_GET_REASON(ERR_peek_error()) == ERR_R_MALLOC_FAILURE)) {
+        snprintf(text, size, "no memory for TLS");
+    } else if (!tls->certificates) {
         snprintf(text, size, "%s",
                  (verified != X509_V_OK) ? "it shows a certificate, and we have only a secret" :
                  SSL_is_server(ssl)      ? "it does not know the secret" :
