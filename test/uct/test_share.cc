@@ -376,6 +376,50 @@ TEST(Share, SenderBeyondItsWindowFails)
     });
 }
 
+/* The same through a FIFO. Messages, short or in units, wait for an earlier message that never comes, so
+ * the receiver keeps them. */
+TEST(Share, SenderBeyondItsFifoFails)
+{
+    for (bool is_short : {true, false}) {
+        for (const char *faults : {"", "nomap"}) {
+            Env env = {{"UCX_GLEX_CHANNELS", "er"}, {"UCX_GLEX_ERQ_SIZE", "32k"}};
+
+            if ((*faults != '\0') && !is_short) {
+                env["GLEX_FAULT"] = faults;
+            }
+            isolated(env, [&] {
+                ErrorLog log;
+                Senders senders(0);
+                Iface iface(senders.md);
+                Ep ep(iface, senders.receiver.address());
+                const uct_glex_iface_t *in = senders.receiver.internals();
+                uct_pack_callback_t pack = [](void *dest, void *) -> size_t {
+                    memset(dest, 1, 100);
+                    return 100;
+                };
+                unsigned sent = 0;
+
+                EXPECT_OK(ep.am_short(AM_ID, 0, NULL, 0));
+                EXPECT_OK(ep.flush());
+                ++ep.vc()->tx.seq;
+                while ((in->vcs[0]->state == UCT_GLEX_VC_OPEN) && (sent < 2000)) {
+                    if (is_short) {
+                        (void)uct_ep_am_short(ep.handle, AM_ID, 0, NULL, 0);
+                    } else {
+                        (void)uct_ep_am_bcopy(ep.handle, AM_ID, pack, NULL, 0);
+                    }
+                    ++sent;
+                    ep.vc()->tx_fifo.acked.msgs = ep.vc()->tx_fifo.msgs;
+                    ep.vc()->tx_fifo.acked.units = ep.vc()->tx_fifo.head;
+                    senders.receiver.progress();
+                }
+                EXPECT_EQ(in->vcs[0]->state, UCT_GLEX_VC_FAILED);
+                EXPECT_NE(log.text().find("beyond its FIFO"), std::string::npos);
+            });
+        }
+    }
+}
+
 /* The system has no memory while `body` runs: nothing can be mapped */
 void without_memory(const std::function<void()> &body)
 {

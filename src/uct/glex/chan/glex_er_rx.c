@@ -32,17 +32,23 @@
 
 /* ---- messages ---- */
 
-/* Finds the message in the units of the lent FIFO. NULL: the message is beyond the end, and the VC
- * has failed. */
+static void uct_glex_er_beyond(uct_glex_vc_t *vc, uint32_t length)
+{
+    ucs_error("glex: endpoint 0x%" PRIx64 " sent %u bytes beyond its FIFO", vc->peer, length);
+    uct_glex_vc_report_failed(vc, UCS_ERR_CONNECTION_RESET);
+}
+
+/* Finds the message in the units of the lent FIFO. NULL: the message is beyond the end, or the
+ * sender had no credits, and the VC has failed. */
 static void *uct_glex_er_find(uct_glex_vc_t *vc, unsigned flags, uint32_t length, uint16_t *used_p)
 {
     uct_glex_er_rx_t *er_rx = uct_glex_er_rx_of(vc);
     unsigned units = uct_glex_fifo_message_units(length, er_rx->layout);
     uint16_t offset;
 
-    if (!uct_glex_fifo_arrive(&er_rx->fifo, units, flags & UCT_GLEX_FLAG_WRAP, &offset, used_p)) {
-        ucs_error("glex: endpoint 0x%" PRIx64 " sent %u bytes beyond its FIFO", vc->peer, length);
-        uct_glex_vc_report_failed(vc, UCS_ERR_CONNECTION_RESET);
+    if (!uct_glex_fifo_arrive(&er_rx->fifo, units, flags & UCT_GLEX_FLAG_WRAP, &offset, used_p) ||
+        ((uint16_t)(er_rx->fifo.next - vc->tx.credits.er.units) > er_rx->fifo.units)) {
+        uct_glex_er_beyond(vc, length);
         return NULL;
     }
     return er_rx->base + ((size_t)offset << er_rx->layout.unit_shift);
@@ -73,6 +79,10 @@ void uct_glex_er_take_unusual(uct_glex_er_rx_t *er_rx, uct_glex_slot_t *slot, ui
     uint16_t used = 0;
 
     ++er_rx->arrived;
+    if (ucs_unlikely((uint16_t)(er_rx->arrived - vc->tx.credits.er.msgs) > UCT_GLEX_FIFO_SLOTS)) {
+        uct_glex_er_beyond(vc, length); /* the sender had no credits */
+        return;
+    }
     if (flags & UCT_GLEX_FLAG_UNITS) {
         data = uct_glex_er_find(vc, flags, length, &used);
         if (ucs_unlikely(data == NULL)) {
