@@ -278,6 +278,52 @@ TEST(UpDown, NoTopOfABorderedFatTreeCarriesAll)
     }
 }
 
+/* A fat tree of three levels: four pods of two leaves (0 to 7) and two middle switches (8 to 15), and four
+ * tops. The tops 16 and 18 are borders. Whatever link is missing, all are reached, and more than one top
+ * is a root. */
+TEST(UpDown, EachLinkOfATreeOfThreeLevels)
+{
+    for (int fault = -1; fault < 32; fault++) {
+        Net net(20);
+        std::vector<std::pair<int, int>> links;
+        for (int pod = 0; pod < 4; pod++) {
+            for (int i = 0; i < 4; i++) {
+                links.push_back({2 * pod + i / 2, 8 + 2 * pod + i % 2});
+                links.push_back({8 + 2 * pod + i / 2, 16 + i});
+            }
+        }
+        for (int i = 0; i < 32; i++) {
+            if (i != fault) {
+                net.link(links[i].first, links[i].second);
+            }
+        }
+        for (int leaf = 0; leaf < 8; leaf++) {
+            net.host(leaf);
+            net.host(leaf);
+        }
+        for (int top : {16, 18}) {
+            net.graph->sw[top].border = net.graph->sw[top].strict = true;
+            net.graph->sw[top].hosts = net.graph->sw[top].entering = 16;
+        }
+        for (int i = 0; i < 20; i++) {
+            mcsm_graph_target(net.graph, i, 0, 2000 + i, false);
+        }
+        net.route(MCSM_ENGINE_UPDN);
+        int roots = 0;
+        for (int from = 0; from < 20; from++) {
+            roots += net.graph->sw[from].rank == 0;
+            for (size_t host = 0; host < net.at.size(); host++) {
+                ASSERT_GE(net.hops(from, host), 0) << "without link " << fault;
+            }
+            for (int to = 0; to < 20 && from < 8; to++) {
+                ASSERT_NE(MCSM_DROP, net.tables[from][2000 + to]) << "without link " << fault;
+            }
+        }
+        EXPECT_LT(1, roots) << "without link " << fault;
+        EXPECT_EQ(0, mcsm_plan_find_loop(net.graph, nullptr, nullptr, 0));
+    }
+}
+
 /* A border top need not reach the other border: no packets come in for the neighbour. So the routes of
  * the engine stay, and both borders carry packets to the neighbour. */
 TEST(UpDown, ContractKeepsRoutesOfTwoBorders)

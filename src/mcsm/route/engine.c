@@ -33,6 +33,7 @@
 
 enum {
     SAMPLED = 64, /* targets that judge a root */
+    KEEPS = 4,    /* border switches that are tried as a root */
     TREES = 128   /* different ways to a transit switch, which LIDs of other clusters share */
 };
 
@@ -754,19 +755,43 @@ static void name_placed(const struct engine *engine)
     }
 }
 
+/* Ranks from several roots. 1: all targets are reached, 0: they are not, or -ENOMEM. */
+static int rank_from_several(struct engine *engine, int keep)
+{
+    const struct mcsm_config *config = engine->config;
+
+    if (mcsm_rank(engine->graph, config->roots, config->root_count) < 0) {
+        return -ENOMEM;
+    }
+    sort_by_rank(engine);
+    return reaches_all(engine, keep);
+}
+
+/* Tries rank_from_several() with other border switches that stay roots: `keep` itself may be cut off. */
+static int try_other_borders(struct engine *engine, int keep)
+{
+    int status = 0, tries = 0;
+
+    for (int i = 0; i < engine->graph->count && status == 0 && tries < KEEPS; i++) {
+        if (engine->graph->sw[i].border && i != keep) {
+            status = rank_from_several(engine, i);
+            tries++;
+        }
+    }
+    return status;
+}
+
 /* Computes ranks. If the ranks from several roots do not reach all switches, switches without hosts are
  * placed below all others. If that does not suffice, one root is used: a path up to the root and down
  * from the root always exists. */
 static int rank_for_updn(struct engine *engine)
 {
     const struct mcsm_config *config = engine->config;
-    int root = find_keep(engine), status;
+    int root = find_keep(engine), status = rank_from_several(engine, root);
 
-    if (mcsm_rank(engine->graph, config->roots, config->root_count) < 0) {
-        return -ENOMEM;
+    if (status == 0 && root >= 0 && config->root_count == 0) {
+        status = try_other_borders(engine, root);
     }
-    sort_by_rank(engine);
-    status = reaches_all(engine, root);
     if (status != 0) {
         name_placed(engine);
         return status < 0 ? status : 0;
