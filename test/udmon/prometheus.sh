@@ -260,6 +260,7 @@ check "an answer has both parts, in the order of time" await series \
 check "and says until when the older one is" await series '.older.failed == false and .older.until_ms > .points[0][0]'
 check "one label more is another series" eval \
     '[[ $(get 0 "/api/series?node=node0&name=node_cpu_seconds{cpu=\"0\"}&seconds=600" | jq ".points | length") -eq 0 ]]'
+check "promtool has nothing to say, with --query-url" clean
 stop prometheus
 check "without Prometheus the local part is there, and the other one is missing" series \
     '.older.failed and .points[0][0] > $restart'

@@ -94,4 +94,5 @@ for answer in 'null' '[5]' '[{}]' '[{"metric":{"a":5},"values":[]}]' '[{"metric"
     "\"$(head -c 5000000 /dev/zero | tr '\0' x)\""; do
     check "an engine with a senseless answer: ${answer:0:40}" engine "$answer" '.older.failed and .points == []'
 done
+check "each failure is counted" [ "$(value 2 udmon_queries_failed_total)" -ge 10 ]
 check "the collectors end well" stop collector0 collector1 collector2

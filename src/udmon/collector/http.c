@@ -299,6 +299,9 @@ static struct MHD_Response *http_metrics(struct http *http, int format, int gzip
     if (http->alerts != NULL) {
         show_metrics(http->alerts, format == METRICS_OPENMETRICS, out);
     }
+    if (http->options.query != NULL) {
+        metrics_write_query(http->options.query, format, out);
+    }
     metrics_write(http->store, http->writer, http->remote, http->relay, NULL, format, out);
     if (fclose(out) != 0) {
         free(text);

@@ -560,6 +560,15 @@ static void write_writer(const struct writer *writer, int format, FILE *out)
                  writer_waiting(writer));
 }
 
+void metrics_write_query(const struct query *query, int format, FILE *out)
+{
+    write_single(out, format, "udmon_queries", 1, "Questions to the engine with older values.",
+                 (double)__atomic_load_n(&query->asked, __ATOMIC_RELAXED));
+    write_single(out, format, "udmon_queries_failed", 1,
+                 "Questions that the engine with older values has not answered.",
+                 (double)__atomic_load_n(&query->failed, __ATOMIC_RELAXED));
+}
+
 static void write_remote(const struct remote *remote, int format, FILE *out)
 {
     write_single(out, format, "udmon_remote_write_samples_sent", 1,

@@ -2,6 +2,7 @@
 #ifndef UDMON_COLLECTOR_METRICS_H
 #define UDMON_COLLECTOR_METRICS_H
 
+#include "query.h"
 #include "relay.h"
 #include "remote.h"
 #include "store.h"
@@ -32,5 +33,7 @@ struct metrics_filter {
 void metrics_write(struct store *store, const struct writer *writer, const struct remote *remote,
                    const struct relay *relay, const struct metrics_filter *filter, int format,
                    FILE *out);
+/** The counters of questions to the engine with older values. */
+void metrics_write_query(const struct query *query, int format, FILE *out);
 
 #endif
