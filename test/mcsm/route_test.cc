@@ -273,7 +273,8 @@ TEST(UpDown, NoTopOfABorderedFatTreeCarriesAll)
             for (int top = 24; top < 28; top++) {
                 used += routes_over(net, top) > 24 * 92 / 5;
             }
-            EXPECT_LE(2, used) << where;
+            /* Packets from a border that is cut off must not go up to the other border. */
+            EXPECT_LE(strict && (fault == 24 || fault == 25) ? 1 : 2, used) << where;
         }
     }
 }
@@ -302,7 +303,7 @@ TEST(UpDown, EachLinkOfATreeOfThreeLevels)
             net.host(leaf);
         }
         for (int top : {16, 18}) {
-            net.graph->sw[top].border = net.graph->sw[top].strict = true;
+            net.graph->sw[top].border = true;
             net.graph->sw[top].hosts = net.graph->sw[top].entering = 16;
         }
         for (int i = 0; i < 20; i++) {

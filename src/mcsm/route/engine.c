@@ -561,13 +561,14 @@ static int list_cut_off(struct engine *engine, const struct mcsm_target *target,
 
 /* Places a switch below all others. The switch reaches the others by ways up, and packets between other
  * switches do not pass it. Of the switches below, those that were higher are lower. Returns false for
- * a switch with hosts, and for a switch that is below already. */
+ * a switch with hosts, for a switch that is below already, and for a border switch whose packets must
+ * not go up: from below, they would close the other borders. */
 static bool place_below(struct engine *engine, int at, int keep)
 {
     struct mcsm_graph *graph = engine->graph;
     struct mcsm_gswitch *sw = &graph->sw[at];
 
-    if (at == keep || sw->hosts > sw->entering || sw->rank >= graph->count) {
+    if (at == keep || sw->strict || sw->hosts > sw->entering || sw->rank >= graph->count) {
         return false;
     }
     sw->rank = 2 * graph->count - sw->rank;
