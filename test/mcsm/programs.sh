@@ -36,10 +36,10 @@ expect 3 "$work/bad.conf:3: " "$bin/mcsm" --check-config "$work/bad.conf"
 expect 3 "$work/bad.conf:3: " "$bin/mcsm" -f "$work/bad.conf" --foreground
 expect 3 'No such file' "$bin/mcsm" -f "$work/nothing.conf"
 expect 3 'does mcsm run' "$bin/mcsm-ctl" -s "$work/nothing.sock" status
-expect 2 Usage "$bin/mcsm-ctl" -s "$work/nothing.sock" path 1
-expect 2 Usage "$bin/mcsm-ctl" -s "$work/nothing.sock" status now
-expect 2 Usage "$bin/mcsm-ctl" -s "$work/nothing.sock" dump
-expect 2 Usage "$bin/mcsm-ctl" -s "$work/nothing.sock" dump nonsense
+expect 2 "expected: path A B" "$bin/mcsm-ctl" -s "$work/nothing.sock" path 1
+expect 2 "expected: status" "$bin/mcsm-ctl" -s "$work/nothing.sock" status now
+expect 2 "expected: dump lft" "$bin/mcsm-ctl" -s "$work/nothing.sock" dump
+expect 2 "expected: dump lft" "$bin/mcsm-ctl" -s "$work/nothing.sock" dump nonsense
 expect 3 'does mcsm run' "$bin/mcsm-ctl" -s "$work/nothing.sock" dump lft
 expect 3 'does mcsm run' "$bin/mcsm-ctl" -s "$work/nothing.sock" worst
 # The manual page has each command of the help.
