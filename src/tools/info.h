@@ -18,6 +18,9 @@ struct info_options {
     double watch; /* seconds between two looks, or 0: one look */
 };
 
+/* Of the files that are names of the libfabric provider: glex-name-USER-FABRIC-NAME */
+#define INFO_NAME_PREFIX "glex-name-"
+
 struct info_device {
     uint32_t index;
     struct glex_device_attr attr;
@@ -38,6 +41,8 @@ struct info {
     struct glex_inspect_ep *eps; /* by address */
     uint32_t num_removals;
     struct info_removal *removals;
+    uint32_t num_names;
+    char **names; /* of dead owners, that were removed */
     uint32_t num_others;
     char **others; /* files that are not libglex's */
 };
@@ -45,6 +50,16 @@ struct info {
 /** Both return false, with a message, where not all could be found out. */
 bool info_collect_devices(struct info *info);
 bool info_collect_fabric(struct info *info, bool clean);
+
+/** Removes the names of endpoints of dead owners on the fabric, after info_collect_fabric(). Returns false,
+ * with a message, if a name could not be removed. */
+bool info_clean_names(struct info *info);
+
+/** Whether a file in GLEX_SHM_DIR may be a name. Its characters do not disturb a terminal. */
+bool info_name_is_valid(const char *file);
+
+/** Copies the file of a removed name into info->names. */
+void info_add_name(struct info *info, const char *file);
 
 /* Looks once at the fabric that GLEX_FABRIC names. */
 typedef bool (*info_look_fn)(const struct info_options *options);

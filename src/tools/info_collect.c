@@ -105,6 +105,13 @@ static bool add_other(const char *name, void *arg)
     return true;
 }
 
+void info_add_name(struct info *info, const char *file)
+{
+    info->names = grow(info->names, info->num_names, sizeof(*info->names));
+    info->names[info->num_names] = strdup(file);
+    info->num_names += (info->names[info->num_names] != NULL);
+}
+
 static void add_removal(const struct glex_inspect_ep *ep, bool removed, void *arg)
 {
     struct info *info = arg;
@@ -172,13 +179,19 @@ void info_free_fabric(struct info *info)
     for (i = 0; i < info->num_others; i++) {
         free(info->others[i]);
     }
+    for (i = 0; i < info->num_names; i++) {
+        free(info->names[i]);
+    }
     free(info->others);
+    free(info->names);
     free(info->eps);
     free(info->removals);
     info->others = NULL;
+    info->names = NULL;
     info->eps = NULL;
     info->removals = NULL;
     info->num_others = 0;
+    info->num_names = 0;
     info->num_eps = 0;
     info->num_removals = 0;
 }

@@ -149,6 +149,11 @@ static void json_removals(const struct info *info)
             comma = ",";
         }
     }
+    printf("],\"removed_names\":[");
+    for (i = 0; i < info->num_names; i++) {
+        fputs(i ? "," : "", stdout);
+        tool_json_string(stdout, info->names[i]);
+    }
     putchar(']');
 }
 

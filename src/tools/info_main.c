@@ -129,6 +129,7 @@ static bool look(struct info *info, const struct info_options *options)
 {
     bool ok = info_collect_fabric(info, options->clean);
 
+    ok = (!options->clean || info_clean_names(info)) && ok;
     if (options->json) {
         info_print_json(info, options);
     } else {

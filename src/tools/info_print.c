@@ -163,7 +163,10 @@ static void print_removals(const struct info *info)
                    ep->pid);
         }
     }
-    if (removed == 0) {
+    for (i = 0; i < info->num_names; i++) {
+        printf("removed %s: the owner of this name is dead\n", info->names[i]);
+    }
+    if (removed == 0 && info->num_names == 0) {
         puts("nothing to remove");
     }
 }
