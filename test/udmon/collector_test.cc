@@ -17,6 +17,7 @@
 extern "C" {
 #include "udmon/collector/api.h"
 #include "udmon/collector/chunk.h"
+#include "udmon/collector/heatmap.h"
 #include "udmon/collector/history.h"
 #include "udmon/collector/job.h"
 #include "udmon/collector/metrics.h"
@@ -1397,6 +1398,73 @@ TEST_F(HistoryTest, LinesAreSumsOfAllSeries)
     found = lines({history.db, &store, nullptr, nullptr}, "many", "i", &left_out);
     EXPECT_EQ(size_t(API_LINES_MAX), found.size());
     EXPECT_EQ(2, left_out);
+}
+
+// The last value of a node's row, or -1 for none.
+double heat(const struct api_reader &reader, const char *metric, const char *function,
+            const char *node, bool *known_p = nullptr)
+{
+    const int64_t now = udmon_time_ns() / 1000000;
+    char name[1][64] = {};
+    struct overview_names names = {name, 1, 5};
+    struct heatmap_query query = {metric, function, {now - 60000, now, 6, 0}, 2};
+    struct json_object *answer, *field, *values, *last;
+    double value = -1;
+
+    strcpy(name[0], node);
+    answer = heatmap_json(&reader, &query, &names);
+    if (known_p != nullptr) {
+        *known_p = answer != nullptr;
+    }
+    if (answer != nullptr) {
+        EXPECT_TRUE(json_object_object_get_ex(answer, "next", &field));
+        EXPECT_EQ(3, json_object_get_int(field)); // one of the names from the second on
+        json_object_object_get_ex(answer, "rows", &field);
+        json_object_object_get_ex(json_object_array_get_idx(field, 0), "values", &values);
+        for (size_t i = 0; i < json_object_array_length(values); ++i) {
+            last = json_object_array_get_idx(values, i);
+            value = (last != nullptr) ? json_object_get_double(last) : value;
+        }
+        json_object_put(answer);
+    }
+    return value;
+}
+
+TEST_F(HistoryTest, ARowOfTheHeatmapCombinesTheSeriesOfANode)
+{
+    const uint64_t begin = (uint64_t(time(nullptr)) - 50) * 1000;
+    const struct api_reader reader = {history.db, &store, nullptr, nullptr};
+    bool known;
+
+    for (int second = 0; second < 48; ++second) {
+        now_ms = begin + (second * 1000);
+        for (std::string core : {"0", "1"}) {
+            for (std::string mode : {"idle", "user"}) {
+                std::string name = "node_cpu_seconds{cpu=\"" + core + "\",mode=\"" + mode + "\"}";
+                store_counter(store_host(&store, "n"), name.c_str())->counter = 1;
+                add("n", name, second * ((mode == "idle") ? ((core == "0") ? 0.5 : 0.9) : 0.1));
+            }
+        }
+        add("n", "node_memory_MemTotal_bytes", 200);
+        add("n", "node_memory_MemAvailable_bytes", 50);
+        add("n", "node_network_receive_bytes{device=\"eth0\"}", 3);
+        add("n", "node_network_receive_bytes{device=\"lo\"}", 7);
+        add("n", "temp{sensor=\"1\"}", 20);
+        add("n", "temp{sensor=\"2\"}", 40);
+        add("n", "temp_limit", 90);
+    }
+    history_commit(&history);
+    EXPECT_NEAR(0.3, heat(reader, "cpu", nullptr, "n"), 1e-3);
+    EXPECT_NEAR(0.75, heat(reader, "memory", nullptr, "n"), 1e-3);
+    EXPECT_EQ(50, heat(reader, "memory_free", nullptr, "n"));
+    EXPECT_EQ(3, heat(reader, "in", nullptr, "n"));
+    EXPECT_EQ(60, heat(reader, "temp", nullptr, "n"));
+    EXPECT_EQ(40, heat(reader, "temp", "max", "n"));
+    EXPECT_EQ(30, heat(reader, "temp", "mean", "n"));
+    EXPECT_EQ(-1, heat(reader, "temp", "least", "n", &known));
+    EXPECT_FALSE(known);
+    EXPECT_EQ(-1, heat(reader, "temp", "max", "other", &known));
+    EXPECT_TRUE(known);
 }
 
 // The clock that ages are counted by goes on as it went when the system's jumps.

@@ -122,6 +122,29 @@ const struct series *api_subject_find(const struct api_reader *reader, const cha
     return series;
 }
 
+void api_each_series(const struct api_reader *reader, const char *node, const char *family,
+                     size_t length, api_series_fn each, void *arg)
+{
+    sqlite3_stmt *statement;
+
+    /* '|' follows '{' */
+    if (sqlite3_prepare_v2(reader->db,
+                           "SELECT series.id, series.name, counter FROM series JOIN host"
+                           " ON series.host = host.id WHERE host.name = ?1 AND (series.name = ?2"
+                           " OR (series.name >= ?2 || '{' AND series.name < ?2 || '|'))"
+                           " ORDER BY series.name",
+                           -1, &statement, NULL) != SQLITE_OK) {
+        return;
+    }
+    sqlite3_bind_text(statement, 1, node, -1, SQLITE_STATIC);
+    sqlite3_bind_text(statement, 2, family, (int)length, SQLITE_STATIC);
+    while (sqlite3_step(statement) == SQLITE_ROW) {
+        each((const char *)sqlite3_column_text(statement, 1), sqlite3_column_int(statement, 2) != 0,
+             sqlite3_column_int64(statement, 0), arg);
+    }
+    sqlite3_finalize(statement);
+}
+
 /* Add a level's points of [from, until); returns where the next level goes on. */
 static int64_t level_add(const struct subject *subject, int level, int64_t from_ms,
                          int64_t until_ms, struct points *points)

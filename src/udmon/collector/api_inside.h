@@ -41,6 +41,11 @@ void api_reader_end(const struct api_reader *reader);
 const struct series *api_subject_find(const struct api_reader *reader, const char *node,
                                       const char *name, int counter);
 
+/** Calls `each` for all local series of a family of a node, in the order of their names. */
+typedef void (*api_series_fn)(const char *name, int counter, int64_t key, void *arg);
+void api_each_series(const struct api_reader *reader, const char *node, const char *family,
+                     size_t length, api_series_fn each, void *arg);
+
 /** Adds the local points of a series; api_points_flush ends the last step. */
 void api_add_levels(const struct subject *subject, int64_t from_ms, int64_t until_ms,
                     struct points *points);

@@ -111,35 +111,33 @@ static void lines_add_series(struct lines *lines, const struct subject *subject,
     api_points_flush(points);
 }
 
+/* The family whose series are added. */
+struct lines_family {
+    struct lines *lines;
+    const struct api_reader *reader;
+    const char *node;
+    struct family *family;
+};
+
+static void lines_add_found(const char *name, int counter, int64_t key, void *arg)
+{
+    const struct lines_family *of = arg;
+    struct subject subject = {.reader = of->reader, .key = key};
+
+    if (!of->lines->no_memory) {
+        subject.series = api_subject_find(of->reader, of->node, name, counter);
+        lines_add_series(of->lines, &subject, name, counter);
+        of->family->known[counter] = true;
+    }
+}
+
 /* All local series of a family. */
 static void lines_add_family(struct lines *lines, const struct api_reader *reader, const char *node,
                              struct family *family)
 {
-    struct subject subject = {.reader = reader};
-    sqlite3_stmt *statement;
-    const char *name;
-    int counter;
+    struct lines_family of = {.lines = lines, .reader = reader, .node = node, .family = family};
 
-    /* '|' follows '{' */
-    if (sqlite3_prepare_v2(reader->db,
-                           "SELECT series.id, series.name, counter FROM series JOIN host"
-                           " ON series.host = host.id WHERE host.name = ?1 AND (series.name = ?2"
-                           " OR (series.name >= ?2 || '{' AND series.name < ?2 || '|'))"
-                           " ORDER BY series.name",
-                           -1, &statement, NULL) != SQLITE_OK) {
-        return;
-    }
-    sqlite3_bind_text(statement, 1, node, -1, SQLITE_STATIC);
-    sqlite3_bind_text(statement, 2, family->name, (int)family->length, SQLITE_STATIC);
-    while (!lines->no_memory && (sqlite3_step(statement) == SQLITE_ROW)) {
-        name = (const char *)sqlite3_column_text(statement, 1);
-        counter = sqlite3_column_int(statement, 2) != 0;
-        subject.key = sqlite3_column_int64(statement, 0);
-        subject.series = api_subject_find(reader, node, name, counter);
-        lines_add_series(lines, &subject, name, counter);
-        family->known[counter] = true;
-    }
-    sqlite3_finalize(statement);
+    api_each_series(reader, node, family->name, family->length, lines_add_found, &of);
 }
 
 /* ---- older values of lines ------------------------------------------------------------------- */

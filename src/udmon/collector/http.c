@@ -1,6 +1,7 @@
 #include "http.h"
 #include "alert/show.h"
 #include "api.h"
+#include "heatmap.h"
 #include "job.h"
 #include "metrics.h"
 #include "../lib/net/address.h"
@@ -449,19 +450,24 @@ static void http_make_nodes(struct http *http, const char *what, int gzip)
     }
 }
 
+static struct overview_query http_overview_query(struct MHD_Connection *connection)
+{
+    return (struct overview_query){
+        .search = http_argument(connection, "search"),
+        .sort = http_argument(connection, "sort"),
+        .descending = http_number(connection, "descending", 0) != 0,
+        .offset = (size_t)http_number(connection, "offset", 0),
+        .limit = (size_t)http_number(connection, "limit", -1),
+    };
+}
+
 /* /api/nodes: all nodes, the same answer for all requests of a second; or a part of the table. */
 static struct MHD_Response *http_nodes(struct http_request *request)
 {
     long offset = http_number(request->connection, "offset", 0);
     long limit = http_number(request->connection, "limit", -1);
     struct http *http = request->http;
-    struct overview_query query = {
-        .search = http_argument(request->connection, "search"),
-        .sort = http_argument(request->connection, "sort"),
-        .descending = http_number(request->connection, "descending", 0) != 0,
-        .offset = offset,
-        .limit = limit,
-    };
+    struct overview_query query = http_overview_query(request->connection);
 
     if (http_argument(request->connection, "limit") == NULL) {
         request->is_nodes = 1;
@@ -490,6 +496,47 @@ static struct MHD_Response *http_map(struct http_request *request)
                          "metric is needed; function is sum, max or mean");
     }
     return http_json(map, request->gzip);
+}
+
+static struct MHD_Response *http_heatmap(struct http_request *request, sqlite3 *db,
+                                         struct budget *budget)
+{
+    struct MHD_Connection *connection = request->connection;
+    struct overview_query nodes = http_overview_query(connection);
+    struct heatmap_query query = {.metric = http_argument(connection, "metric"),
+                                  .function = http_argument(connection, "function"),
+                                  .offset = nodes.offset};
+    struct api_reader reader = {.db = db, .store = request->http->store, .budget = budget};
+    struct overview_names names;
+    struct json_object *answer;
+    int ret;
+
+    if ((query.metric == NULL) || (http_range(connection, &query.range) < 0) ||
+        (http_number(connection, "offset", 0) < 0)) {
+        return http_fail(request, MHD_HTTP_BAD_REQUEST,
+                         "metric is needed; seconds is 1 to 31536000, from is before until by a"
+                         " year at most");
+    }
+    if (query.range.points > HEATMAP_POINTS) {
+        query.range.points = HEATMAP_POINTS;
+    }
+    nodes.limit = (nodes.limit < HEATMAP_ROWS) ? nodes.limit : HEATMAP_ROWS;
+    pthread_mutex_lock(&request->http->overview_lock);
+    ret = overview_get_names(&request->http->overview, &nodes, &names);
+    pthread_mutex_unlock(&request->http->overview_lock);
+    if (ret < 0) {
+        return NULL;
+    }
+    answer = heatmap_json(&reader, &query, &names);
+    free(names.names);
+    if (budget->spent) {
+        json_object_put(answer);
+        return http_fail(request, MHD_HTTP_SERVICE_UNAVAILABLE,
+                         "this takes too long: ask for a shorter time");
+    }
+    return (answer != NULL) ?
+               http_json(answer, request->gzip) :
+               http_fail(request, MHD_HTTP_BAD_REQUEST, "function is sum, max or mean");
 }
 
 static struct MHD_Response *http_names(struct http_request *request)
@@ -645,6 +692,8 @@ static void http_run_api(struct pool_job *job, sqlite3 *db, struct budget *budge
         request->response = http_series(request, !strcmp(url, "lines"), db, budget);
     } else if (!strcmp(url, "names")) {
         request->response = http_names(request);
+    } else if (!strcmp(url, "heatmap")) {
+        request->response = http_heatmap(request, db, budget);
     } else if (!strcmp(url, "job")) {
         request->response = http_job(request, db, budget);
     } else if (!strcmp(url, "alerts")) {
@@ -714,8 +763,9 @@ static int http_ask(struct http_request *request,
 
 static bool http_is_api(const char *url)
 {
-    static const char *const urls[] = {"/api/series",   "/api/lines", "/api/names",  "/api/nodes",
-                                       "/api/families", "/api/map",   "/api/alerts", "/api/job"};
+    static const char *const urls[] = {"/api/series", "/api/lines",    "/api/names",
+                                       "/api/nodes",  "/api/families", "/api/map",
+                                       "/api/alerts", "/api/job",      "/api/heatmap"};
     size_t i;
 
     for (i = 0; i < (sizeof(urls) / sizeof(urls[0])); ++i) {
@@ -755,7 +805,7 @@ static int http_answer(struct http_request *request)
     } else {
         request->response =
             http_fail(request, MHD_HTTP_NOT_FOUND,
-                      "there are /, /metrics, /api/nodes, /api/map, /api/families,"
+                      "there are /, /metrics, /api/nodes, /api/map, /api/heatmap, /api/families,"
                       " /api/names, /api/series, /api/lines, /api/alerts and /api/job");
     }
     return 1;

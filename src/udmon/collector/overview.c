@@ -2,6 +2,7 @@
 #include "metrics.h"
 #include "../lib/net/loop.h"
 
+#include <errno.h>
 #include <math.h>
 #include <search.h>
 #include <stdbool.h>
@@ -293,11 +294,12 @@ static int sort_compare(const void *left, const void *right, void *arg)
     return (order != 0) ? order : row_compare(a, b);
 }
 
-struct json_object *overview_get_nodes(struct overview *overview,
-                                       const struct overview_query *query)
+/* The rows that match, in order, and how many of their nodes are up. NULL: no memory. */
+static const struct overview_row **overview_select(struct overview *overview,
+                                                   const struct overview_query *query,
+                                                   size_t *count_p, size_t *up_p)
 {
     struct sort sort = {.column = sort_column(query->sort), .descending = query->descending};
-    struct json_object *answer, *nodes;
     const struct overview_row **rows;
     size_t i, count = 0, up = 0;
 
@@ -313,6 +315,44 @@ struct json_object *overview_get_nodes(struct overview *overview,
         }
     }
     qsort_r(rows, count, sizeof(*rows), sort_compare, &sort);
+    *count_p = count;
+    *up_p = up;
+    return rows;
+}
+
+int overview_get_names(struct overview *overview, const struct overview_query *query,
+                       struct overview_names *names_p)
+{
+    struct overview_names names = {0};
+    const struct overview_row **rows;
+    size_t i, up;
+
+    rows = overview_select(overview, query, &names.matching, &up);
+    names.names = calloc(overview->count + 1, sizeof(*names.names));
+    if ((rows == NULL) || (names.names == NULL)) {
+        free(names.names);
+        free(rows);
+        return -ENOMEM;
+    }
+    for (i = query->offset; (i < names.matching) && (names.count < query->limit); ++i) {
+        memcpy(names.names[names.count++], rows[i]->name, sizeof(*names.names));
+    }
+    free(rows);
+    *names_p = names;
+    return 0;
+}
+
+struct json_object *overview_get_nodes(struct overview *overview,
+                                       const struct overview_query *query)
+{
+    struct json_object *answer, *nodes;
+    const struct overview_row **rows;
+    size_t i, count, up;
+
+    rows = overview_select(overview, query, &count, &up);
+    if (rows == NULL) {
+        return NULL;
+    }
     answer = json_object_new_object();
     nodes = json_object_new_array();
     for (i = query->offset; (i < count) && ((i - query->offset) < query->limit); ++i) {

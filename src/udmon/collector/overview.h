@@ -78,6 +78,16 @@ struct overview_query {
 void overview_init(struct overview *overview, struct store *store);
 void overview_free(struct overview *overview);
 
+/* Names of nodes */
+struct overview_names {
+    char (*names)[sizeof(((struct overview_row *)NULL)->name)];
+    size_t count, matching; /* without offset and limit: `matching` */
+};
+
+/** -ENOMEM; else the caller frees names_p->names. */
+int overview_get_names(struct overview *overview, const struct overview_query *query,
+                       struct overview_names *names_p);
+
 /** Each returns an object of the caller's, or NULL if there is no memory. */
 struct json_object *overview_get_nodes(struct overview *overview,
                                        const struct overview_query *query);
