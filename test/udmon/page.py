@@ -235,6 +235,71 @@ def node(page, server):
     check("any other series can be shown", page.until("'node_load1' in charts"))
 
 
+# The colour of the heat map at a node and a part of its width, as [red, green, blue]
+OVER = """(() => { const c = $('over'), s = devicePixelRatio, row = over.rows.findIndex(r => r.name == arguments[0]);
+    const x = overBox.left + arguments[1] * (overBox.width - overBox.left), y = (row + .15) * overBox.height;
+    return [...c.getContext('2d').getImageData(Math.round(x * s), y * s, 1, 1).data].slice(0, 3); })()"""
+
+
+def heatmap(page, server):
+    """Nodes over time. Samples are 10 s apart, and columns 4 s."""
+    page.driver.get("about:blank")
+    page.driver.get(f"http://{server.address}/#node=cn1")
+    page.until("cells.at && cells.at.length", wanted=40)
+    page.element("over-time").click()
+    check("over time: a row for each node", page.until("over && over.rows.length", wanted=40) == 40)
+    check("over time: the values of a node", page.js(
+        "(v => v.length > 20 && v.every(x => Math.abs(x - .5) < .01))(over.rows[20].values.filter(v => v !== null))"))
+    check("over time: idle is pale, busy is dark",
+          luminance(page.js(OVER, "cn2", .7)) > 4 * luminance(page.js(OVER, "cn39", .7)))
+    check("over time: no gap between two samples", page.js(
+        "(s => s.every((p, i) => !i || p[0] == s[i - 1][1]))(stretches(over.rows[20].values))"))
+    check("over time: a gap if some samples are missing", page.js(
+        "stretches([1, null, 1, null, 1, ...Array(20).fill(null), 1, null, 1]).map(p => p[1]).join()") == "2,4,6,27,28")
+    check("over time: red from the last value of a node that is down",
+          any(is_red(page.js(OVER, "cn10", .7 + x / 500)) for x in range(4)) and # between the hatches
+          not any(is_red(page.js(OVER, "cn10", .3 + x / 500)) for x in range(4)))
+    server.tell("down cn5")
+    page.until("map.values[4] === false")
+    check("over time: who goes is red at the end", page.until("(c => c[0] > 150 && c[0] > 2 * c[1])(" + OVER + ")", "cn5", .9985))
+    server.tell("up cn5")
+    page.until("map.values[4] !== false")
+    at = page.js("[overBox.left + 300, 4.5 * overBox.height, $('over').clientWidth, $('over').clientHeight]")
+    pointer = ActionChains(page.driver)
+    pointer.move_to_element_with_offset(page.element("over"), at[0] - at[2] / 2, at[1] - at[3] / 2).perform()
+    said = page.until("$('hover').textContent")
+    check("over time: node, time and value under the pointer", said.startswith("cn5, ") and said.endswith(": 10 %"))
+    check("over time: the same time in the charts", page.js("pointed > over.from && pointed < over.until"))
+    page.charts_drawn()
+    page.shot("heatmap")
+    pointer.click().perform()
+    check("over time: a click leads to the node", page.until("$('node').textContent", wanted="cn5") == "cn5")
+    page.js("zoom(Date.now() - 240e3, Date.now() - 120e3)")
+    check("over time: the range is that of the charts", page.until("Math.round(over.from)", wanted=page.js("+view.from")) and
+          page.js("over.rows[20].values.filter(v => v !== null).length") < 20)
+    page.element("now").click()
+    page.write("metric", "load", Keys.ENTER)
+    check("over time: another metric", page.until(
+        "over.rows[20].values.filter(v => v !== null)[0]", wanted=20) == 20)
+    page.write("search", "cn1")
+    check("over time: a search", page.until("over.rows.length", wanted=11) == 11)
+    page.write("search", " ", Keys.BACKSPACE)
+    page.element("over-time").click()
+    check("over time: back to the map", page.until("$('over').hidden && !$('map').hidden && !view.over"))
+
+
+def thousand(page, server):
+    page.driver.get(f"http://{server.address}/#node=cn1&over=1")
+    check("1,000 nodes over time: a row for each", page.until("over && over.rows.length", wanted=1000) == 1000)
+    check("1,000 nodes over time: each row is seen", page.js("overBox.height >= 1 && $('over').clientHeight >= 1000"))
+    check("1,000 nodes over time: rows keep the order of the map", page.js(
+        "over.rows.every((r, i) => r.name == map.names[i])"))
+    part = page.js("fetch('/api/heatmap?metric=load&offset=990&limit=4').then(a => a.json())")
+    check("a part of the rows", [r["name"] for r in part["rows"]] == ["cn991", "cn992", "cn993", "cn994"] and
+          part["next"] == 994)
+    page.shot("heatmap-many")
+
+
 # The text of the file that a button saves
 SAVED = """(async () => { const make = URL.createObjectURL; let saved;
     URL.createObjectURL = blob => { saved = blob; return make(blob); };
@@ -327,6 +392,10 @@ def looks(page, server):
     page.shot("phone")
     page.js("$('charts').scrollIntoView()")
     page.shot("phone-charts")
+    page.driver.get(f"http://{server.address}/?over#node=cn1&over=1")
+    check("a phone's width is enough for nodes over time", page.until("over && over.rows.length", wanted=40) and
+          page.js("document.documentElement.scrollWidth") <= 390 and page.js("overBox.width > 330"))
+    page.shot("phone-heatmap")
     page.emulate("clearDeviceMetricsOverride")
 
 
@@ -359,7 +428,7 @@ def main():
     with tempfile.TemporaryDirectory() as directory:
         page = Page(f"{directory}/profile")
         try:
-            for nodes, parts in ((40, (overview, node, job, clocks, looks)), (10000, (many,)), (0, (empty,))):
+            for nodes, parts in ((40, (heatmap, overview, node, job, clocks, looks)), (1000, (thousand,)), (10000, (many,)), (0, (empty,))):
                 server = Server(program, nodes, directory)
                 for part in parts:
                     part(page, server)

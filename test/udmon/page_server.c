@@ -101,6 +101,26 @@ static void make_history(int64_t now_ms)
     history_commit(&history);
 }
 
+/* Ten minutes of a node, a sample every ten seconds; of a node that is down, the first five. */
+static void make_short_history(unsigned i, unsigned count, int64_t now_ms)
+{
+    struct host *host;
+    struct series *cpu, *load;
+    int64_t second;
+    char name[64];
+
+    snprintf(name, sizeof(name), "cn%u", i + 1);
+    host = store_host(&store, name);
+    cpu = store_counter(host, "node_cpu_seconds{cpu=\"0\",mode=\"idle\"}");
+    cpu->counter = 1;
+    load = store_series(host, "node_load1");
+    for (second = 0; second < ((host->connected > 0) ? 600 : 300); second += 10) {
+        history_add(&history, cpu, now_ms - ((600 - second) * 1000),
+                    (double)second * (1 - ((double)i / count)));
+        history_add(&history, load, now_ms - ((600 - second) * 1000), i);
+    }
+}
+
 static int obey(const char *line)
 {
     char node[64], family[200];
@@ -144,6 +164,9 @@ int main(int argc, char **argv)
     }
     for (i = 0; i < count; ++i) {
         make_node(i, count);
+    }
+    for (i = 1; (i < count) && (count <= 1000); ++i) {
+        make_short_history(i, count, (int64_t)now.tv_sec * 1000);
     }
     if (count > 0) {
         make_history((int64_t)now.tv_sec * 1000);
