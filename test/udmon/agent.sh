@@ -60,7 +60,12 @@ logs_and_prints() {
 
 # A line as it has to be, to the last digit.
 has_line() {
-    grep -qxF "$1" "$dir/out"
+    has_line_in "$dir/out" "$1"
+}
+
+# has_line_in FILE LINE
+has_line_in() {
+    grep -qxF "$2" "$1"
 }
 
 refuses() {
@@ -205,6 +210,52 @@ to = print
 type = print
 END
 check "a module's own option" [ "$(head -n 1 "$dir/out")" = 'ramp_total{kind="test"} 210 42000' ]
+
+# The recorder, fetched from the running agent. Sample 150 is in the second chunk of its series.
+recorded() {
+    "$agent" -c "$dir/conf" --recording >"$dir/om" 2>/dev/null &&
+        grep -qxF 'ramp{node="n1"} 150 150.000' "$dir/om"
+}
+# Neither a test of the configuration nor one fetch takes the socket of the agent.
+recorded_again() {
+    recorded && "$agent" -t -c "$dir/conf" && recorded && printed 'udmon_agent_recorder_series 2 '
+}
+imports() {
+    mkdir -p "$dir/blocks/wal" &&
+        promtool tsdb create-blocks-from openmetrics "$dir/om" "$dir/blocks" >>"$dir/log" 2>&1 &&
+        promtool tsdb dump "$dir/blocks" >"$dir/out" 2>>"$dir/log" &&
+        grep -qF '{__name__="ramp_total_total", kind="test", node="n1"} 750 150000' "$dir/out"
+}
+runs_until recorded_again <<END
+[ramp]
+type = ramp
+interval = 0.01
+to = recorder
+[self]
+type = agent
+interval = 0.05
+to = print
+[recorder]
+type = recorder
+socket = $dir/recorder
+name = n1
+[print]
+type = print
+END
+check "recorder: a gauge of long ago" has_line_in "$dir/om" 'ramp{node="n1"} 7 7.000'
+check "recorder: a counter" has_line_in "$dir/om" 'ramp_total_total{node="n1",kind="test"} 35 7.000'
+check "recorder: it is complete" [ "$(tail -n 1 "$dir/om")" = '# EOF' ]
+check "recorder: the socket goes with the agent" [ ! -e "$dir/recorder" ]
+! command -v promtool >/dev/null || check "recorder: promtool makes blocks of it" imports
+# shellcheck disable=SC2016 # eval expands it
+check "recorder: no agent answers, and nothing is printed" eval \
+    '! "$agent" -c "$dir/conf" -r >"$dir/out" 2>"$dir/log" && [[ ! -s $dir/out ]] && grep -q "no agent answers at $dir/recorder" "$dir/log"'
+check "a second recorder is refused" refuses 'conf:4: node a: type: node b is a recorder already' <<END
+[a]
+type = recorder
+[b]
+type = recorder
+END
 
 # What node_exporter's textfile collector and exporters write.
 mkdir "$dir/prom"

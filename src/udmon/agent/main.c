@@ -1,6 +1,7 @@
 /* udmon-agent: reads its configuration, runs its graph, reads the configuration again on SIGHUP. */
 #include "graph.h"
 #include "modules.h"
+#include "recorder.h"
 #include "types.h"
 #include "watchdog.h"
 #include "worker.h"
@@ -37,10 +38,11 @@ static void agent_reload(void)
 static int usage(FILE *out, int status)
 {
     fprintf(out,
-            "Usage: udmon-agent [-c FILE] [-t]\n"
+            "Usage: udmon-agent [-c FILE] [-t | -r]\n"
             "Sends this host's metrics to a udmon-collector.\n\n"
             "  -c, --config FILE  read this configuration [%s]\n"
             "  -t, --test         only tell whether the configuration is right\n"
+            "  -r, --recording    print what the recorder of the running agent keeps\n"
             "  -h, --help         this text\n"
             "  -V, --version      the version\n\n"
             "SIGHUP reads the configuration anew. See udmon-agent(8).\n",
@@ -49,24 +51,25 @@ static int usage(FILE *out, int status)
 }
 
 /* Returns an exit status, or -1 to go on. */
-static int agent_arguments(int argc, char **argv, int *test_p)
+static int agent_arguments(int argc, char **argv, int *test_p, int *recording_p)
 {
     static const struct option options[] = {
-        {"config", required_argument, NULL, 'c'},
-        {"test", no_argument, NULL, 't'},
-        {"help", no_argument, NULL, 'h'},
-        {"version", no_argument, NULL, 'V'},
-        {NULL, 0, NULL, 0},
+        {"config", required_argument, NULL, 'c'}, {"test", no_argument, NULL, 't'},
+        {"recording", no_argument, NULL, 'r'},    {"help", no_argument, NULL, 'h'},
+        {"version", no_argument, NULL, 'V'},      {NULL, 0, NULL, 0},
     };
     int option;
 
-    while ((option = getopt_long(argc, argv, "c:thV", options, NULL)) != -1) {
+    while ((option = getopt_long(argc, argv, "c:trhV", options, NULL)) != -1) {
         switch (option) {
         case 'c':
             config_file = optarg;
             break;
         case 't':
             *test_p = 1;
+            break;
+        case 'r':
+            *recording_p = 1;
             break;
         case 'h':
             return usage(stdout, 0);
@@ -83,17 +86,20 @@ static int agent_arguments(int argc, char **argv, int *test_p)
 int main(int argc, char **argv)
 {
     struct udmon_signals signals;
-    int status, test = 0;
+    int status, test = 0, recording = 0;
 
-    status = agent_arguments(argc, argv, &test);
+    status = agent_arguments(argc, argv, &test, &recording);
     if (status >= 0) {
         return status;
+    }
+    modules_begin(&agent_types);
+    if (recording) {
+        return recorder_fetch(config_file);
     }
     if ((udmon_loop_open(&agent_loop) < 0) ||
         (udmon_signals_catch(&agent_loop, &signals, agent_reload) < 0)) {
         return 1;
     }
-    modules_begin(&agent_types);
     if (graph_read(config_file, &agent_graph) < 0) {
         return 1;
     }

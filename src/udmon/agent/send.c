@@ -3,6 +3,7 @@
  * reports on these nodes.
  */
 #include "graph.h"
+#include "recorder.h"
 #include "samples.h"
 #include "types.h"
 #include "worker.h"
@@ -476,6 +477,7 @@ static void agent_tick(struct udmon_node *node, void *state)
         agent_sender(samples, sender);
     }
     STAILQ_FOREACH(each, &node->graph->nodes, list) {
+        recorder_tell(samples, each);
         if (each->type->tick != NULL) {
             agent_late(samples, each);
         }

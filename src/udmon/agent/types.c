@@ -28,6 +28,7 @@ static const struct udmon_node_type *const own_types[] = {
     &process_label,
     &node_send,
     &node_print,
+    &node_recorder, /* keeps samples */
     NULL,
 };
 

@@ -16,8 +16,8 @@ extern const struct udmon_node_type sensor_cpu, sensor_memory, sensor_load, sens
 /* process.c, filter.c, label.c */
 extern const struct udmon_node_type process_rate, process_window, process_threshold, process_filter,
     process_aggregate, process_label;
-/* send.c */
-extern const struct udmon_node_type node_send, node_print, sensor_agent;
+/* send.c, recorder.c */
+extern const struct udmon_node_type node_send, node_print, sensor_agent, node_recorder;
 
 /**
  * Option "names" of sensors with names from the kernel: whether to keep the names; and the check of
