@@ -16,7 +16,6 @@
 
 extern "C" {
 #include "udmon/collector/api.h"
-#include "udmon/collector/chunk.h"
 #include "udmon/collector/heatmap.h"
 #include "udmon/collector/history.h"
 #include "udmon/collector/job.h"
@@ -26,6 +25,7 @@ extern "C" {
 #include "udmon/collector/store.h"
 #include "udmon/collector/writer.h"
 #include "udmon/include/udmon.h"
+#include "udmon/lib/base/chunk.h"
 #include "udmon/lib/net/loop.h"
 #include "udmon/lib/metric.h"
 }

@@ -1,5 +1,5 @@
 #include "record.h"
-#include "../collector/chunk.h"
+#include "../lib/base/chunk.h"
 
 #include <errno.h>
 #include <stdlib.h>

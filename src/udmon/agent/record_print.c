@@ -1,6 +1,6 @@
 /* The recording as OpenMetrics: samples with timestamps, sorted by series and by time. */
 #include "record.h"
-#include "../collector/chunk.h"
+#include "../lib/base/chunk.h"
 #include "../lib/metric.h"
 
 #include <errno.h>

@@ -6,7 +6,7 @@
 #ifndef UDMON_COLLECTOR_TAIL_H
 #define UDMON_COLLECTOR_TAIL_H
 
-#include "chunk.h"
+#include "../lib/base/chunk.h"
 
 #include <stddef.h>
 #include <stdint.h>

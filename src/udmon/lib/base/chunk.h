@@ -6,8 +6,8 @@
  * change of the distance, or XOR with the previous value, as in Facebook's Gorilla. All encodings
  * are lossless.
  */
-#ifndef UDMON_COLLECTOR_CHUNK_H
-#define UDMON_COLLECTOR_CHUNK_H
+#ifndef UDMON_CHUNK_H
+#define UDMON_CHUNK_H
 
 #include <stddef.h>
 #include <stdint.h>
