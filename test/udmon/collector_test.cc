@@ -1255,7 +1255,8 @@ TEST_F(JobTest, MemoryDoesNotGrowWithTheNodes)
     finish();
     EXPECT_EXIT(exit_in_memory(24 << 20,
                                [&] {
-                                   const struct api_reader reader = {history.db, &store, nullptr, nullptr};
+                                   const struct api_reader reader = {history.db, &store, nullptr,
+                                                                     nullptr};
                                    const struct api_range range = {begin, begin + 1000000, 1000, 0};
                                    struct json_object *answer;
 
@@ -1368,8 +1369,8 @@ TEST_F(HistoryTest, LinesAreSumsOfAllSeries)
         add("n", "odd{amode=\"x\",b=\",mode=\",mode=\"z\"}", 4);
     }
     history_commit(&history);
-    auto found = lines({history.db, &store, nullptr, nullptr}, "node_cpu_seconds,node_load1,absent,odd",
-                       "mode", &left_out);
+    auto found = lines({history.db, &store, nullptr, nullptr},
+                       "node_cpu_seconds,node_load1,absent,odd", "mode", &left_out);
     ASSERT_EQ(4u, found.size());
     EXPECT_EQ(0, left_out);
     EXPECT_EQ(cores, found["node_cpu_seconds user"].series);
