@@ -62,6 +62,10 @@ static const struct {
     {"udmon_agent_ticks", "Ticks of a sensor."},
     {"udmon_agent_tick_late_seconds", "How late the ticks of a sensor began, as a sum."},
     {"udmon_agent_tick_late_max_seconds", "The greatest lateness of a tick since the last sample."},
+    {"udmon_agent_recorder_bytes", "Memory of a flight recorder."},
+    {"udmon_agent_recorder_series", "Series that a flight recorder keeps."},
+    {"udmon_agent_recorder_seconds", "For how long the recording of each series is complete."},
+    {"udmon_agent_recorder_samples_refused", "Samples that a flight recorder had no room for."},
     {"udmon_agent_server", "Which of its collectors a sending node is connected to: 1 is the "
                            "preferred one, 0 none."},
 };
