@@ -13,8 +13,13 @@
 /* Changes with struct shared_heap: both libraries must be of one version. */
 #define SHARED_HEAP_VERSION 1
 
-/* The name of the file, for its random number */
-#define SHARED_HEAP_NAME_FORMAT "glex-heap.%016llx"
+#define SHARED_HEAP_NAME_LEN 40
+
+/** The name of the file, for its random number. */
+static inline void shared_heap_name(char name[SHARED_HEAP_NAME_LEN], uint64_t id)
+{
+    snprintf(name, SHARED_HEAP_NAME_LEN, "glex-heap.%016llx", (unsigned long long)id);
+}
 
 struct shared_heap {
     uint32_t version;

@@ -97,9 +97,9 @@ static int arena_madvise(void *addr, uint64_t len, int advice)
  * file. */
 static bool arena_has_file(void)
 {
-    char name[40];
+    char name[SHARED_HEAP_NAME_LEN];
 
-    snprintf(name, sizeof(name), SHARED_HEAP_NAME_FORMAT, (unsigned long long)arena.id);
+    shared_heap_name(name, arena.id);
     return memfd_has_name(arena.fd, name);
 }
 
@@ -122,10 +122,10 @@ static int arena_move_fd(int fd)
  */
 static int arena_make_file(uint64_t size)
 {
-    char name[40];
+    char name[SHARED_HEAP_NAME_LEN];
     int fd;
 
-    snprintf(name, sizeof(name), SHARED_HEAP_NAME_FORMAT, (unsigned long long)arena.id);
+    shared_heap_name(name, arena.id);
     fd = memfd_new(name);
     if (fd < 0) {
         return -1;

@@ -31,11 +31,11 @@ extern "C" void shared_heap_query(shared_heap *heap_p)
 /* Makes the heap of this process. */
 static void make_heap(int seals)
 {
-    char name[64];
+    char name[SHARED_HEAP_NAME_LEN];
 
     heap.id = 0x123456789abcull + static_cast<uint64_t>(getpid());
     heap.size = HEAP_SIZE;
-    snprintf(name, sizeof(name), SHARED_HEAP_NAME_FORMAT, static_cast<unsigned long long>(heap.id));
+    shared_heap_name(name, heap.id);
     heap.fd = memfd_create(name, MFD_ALLOW_SEALING | MFD_CLOEXEC);
     ASSERT_EQ(0, ftruncate(heap.fd, HEAP_SIZE));
     ASSERT_EQ(0, fcntl(heap.fd, F_ADD_SEALS, seals));

@@ -50,11 +50,11 @@ int glex_heap_open(const struct glex_endpoint *ep, const struct glex_peer *peer,
     /* relaxed: the caller has read the state of a registration, with acquire */
     uint64_t id = __atomic_load_n(&peer->base->heap_id, __ATOMIC_RELAXED);
     uint32_t number = __atomic_load_n(&peer->base->heap_fd, __ATOMIC_RELAXED);
-    char name[40];
+    char name[SHARED_HEAP_NAME_LEN];
 
     if (!(ep->dev->caps.caps & GLEX_EXT_CAP_MAP) || id == 0) {
         return -1;
     }
-    snprintf(name, sizeof(name), SHARED_HEAP_NAME_FORMAT, (unsigned long long)id);
+    shared_heap_name(name, id);
     return glex_memfile_open(ep, peer, number, name, O_RDWR, size_p);
 }
