@@ -18,9 +18,6 @@ struct info_options {
     double watch; /* seconds between two looks, or 0: one look */
 };
 
-/* Of the files that are names of the libfabric provider: glex-name-USER-FABRIC-NAME */
-#define INFO_NAME_PREFIX "glex-name-"
-
 struct info_device {
     uint32_t index;
     struct glex_device_attr attr;
@@ -42,7 +39,7 @@ struct info {
     uint32_t num_removals;
     struct info_removal *removals;
     uint32_t num_names;
-    char **names; /* of dead owners, that were removed */
+    char **names; /* files of names that were removed */
     uint32_t num_others;
     char **others; /* files that are not libglex's */
 };
@@ -51,15 +48,17 @@ struct info {
 bool info_collect_devices(struct info *info);
 bool info_collect_fabric(struct info *info, bool clean);
 
-/** Removes the names of endpoints of dead owners on the fabric, after info_collect_fabric(). Returns false,
- * with a message, if a name could not be removed. */
-bool info_clean_names(struct info *info);
-
-/** Whether a file in GLEX_SHM_DIR may be a name. Its characters do not disturb a terminal. */
-bool info_name_is_valid(const char *file);
+/** Whether a file of the fabric is the name of an endpoint of the libfabric provider. */
+bool info_is_name(const char *file);
 
 /** Copies the file of a removed name into info->names. */
 void info_add_name(struct info *info, const char *file);
+
+typedef void (*info_name_fn)(struct info *info, const char *file);
+
+/** Removes the names whose owners are dead, and calls `removed` for each removed file. Returns false, with a
+ * message, if a name could not be removed. */
+bool info_clean_names(struct info *info, info_name_fn removed);
 
 /* Looks once at the fabric that GLEX_FABRIC names. */
 typedef bool (*info_look_fn)(const struct info_options *options);

@@ -4,13 +4,9 @@
  * libglex reads GLEX_FABRIC and the user's number once, so each fabric gets a separate process.
  * root's process first takes the number of the user. So a symbolic link in the user's directory
  * gives no access beyond the user's own rights.
- *
- * A killed process can leave a name on a fabric whose directory does not exist any more. --clean visits such
- * fabrics, too.
  */
 #include "info.h"
 
-#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <grp.h>
@@ -20,8 +16,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#define PREFIX     "glex-" /* of a user's directory: "glex-1000" */
-#define FABRIC_MAX 64      /* length of a fabric's name, as libglex allows */
+#define PREFIX "glex-" /* of a user's directory: "glex-1000" */
 
 struct all {
     const struct info_options *options;
@@ -101,84 +96,6 @@ static void visit_user(struct all *all, const char *path)
     closedir(all->fabrics);
 }
 
-/* Splits the file of a name at the first hyphen that can be the end of the fabric. Another hyphen may be the
- * real end. This does not matter: a visit removes all names whose files begin alike. */
-static bool parse_name(const char *file, uid_t *uid_p, char fabric[FABRIC_MAX + 1])
-{
-    const char *text = file + strlen(INFO_NAME_PREFIX);
-    unsigned long uid;
-    size_t len;
-    char *end;
-
-    if (!info_name_is_valid(file) || !isdigit((unsigned char)*text)) {
-        return false;
-    }
-    uid = strtoul(text, &end, 10);
-    len = *end == '-' ? strcspn(end + 1, "-") : 0;
-    if (len == 0 || len > FABRIC_MAX || end[1] == '.' || end[1 + len] != '-') {
-        return false;
-    }
-    *uid_p = (uid_t)uid;
-    snprintf(fabric, FABRIC_MAX + 1, "%.*s", (int)len, end + 1);
-    return true;
-}
-
-/* Whether the fabric of a name has a directory, so that visit_user() has visited the fabric */
-static bool name_has_directory(const char *file, uid_t uid)
-{
-    char path[4096];
-    struct stat st;
-    char *fabric;
-    size_t len;
-
-    snprintf(path, sizeof(path), "%s/" PREFIX "%u/", shm_dir(), uid);
-    fabric = path + strlen(path);
-    file = strchr(file + strlen(INFO_NAME_PREFIX), '-') + 1;
-    snprintf(fabric, sizeof(path) - (size_t)(fabric - path), "%s", file);
-    for (len = strlen(fabric); len > 0; len--) {
-        if (fabric[len] == '-') {
-            fabric[len] = '\0';
-            if (lstat(path, &st) == 0 && S_ISDIR(st.st_mode)) {
-                return true;
-            }
-        }
-    }
-    return false;
-}
-
-static int is_name(const struct dirent *entry)
-{
-    return info_name_is_valid(entry->d_name);
-}
-
-/* Visits the fabrics of names that have no directory. Names of one fabric follow each other, because the list
- * is sorted. */
-static void visit_names(struct all *all)
-{
-    char path[4096], fabric[FABRIC_MAX + 1], last[FABRIC_MAX + 1] = "";
-    uid_t uid, last_uid = 0;
-    struct dirent **list;
-    struct stat st;
-    int num, i;
-
-    num = scandir(shm_dir(), &list, is_name, alphasort);
-    for (i = 0; i < num; i++) {
-        snprintf(path, sizeof(path), "%s/%s", shm_dir(), list[i]->d_name);
-        if (parse_name(list[i]->d_name, &uid, fabric) && lstat(path, &st) == 0 &&
-            S_ISREG(st.st_mode) && st.st_uid == uid && (geteuid() == 0 || geteuid() == uid) &&
-            !name_has_directory(list[i]->d_name, uid) &&
-            (uid != last_uid || strcmp(fabric, last) != 0)) {
-            visit_fabric(all, &st, fabric);
-            last_uid = uid;
-            strcpy(last, fabric);
-        }
-        free(list[i]);
-    }
-    if (num >= 0) {
-        free(list);
-    }
-}
-
 bool info_all(const struct info_options *options, info_look_fn look)
 {
     struct all all = {.options = options, .look = look, .ok = true};
@@ -200,9 +117,6 @@ bool info_all(const struct info_options *options, info_look_fn look)
         }
     }
     closedir(all.users);
-    if (options->clean) {
-        visit_names(&all);
-    }
     if (options->json) {
         puts("]");
     } else if (all.num_fabrics == 0) {

@@ -99,6 +99,9 @@ static bool add_other(const char *name, void *arg)
 {
     struct info *info = arg;
 
+    if (info_is_name(name)) {
+        return true;
+    }
     info->others = grow(info->others, info->num_others, sizeof(*info->others));
     info->others[info->num_others] = strdup(name);
     info->num_others += (info->others[info->num_others] != NULL);

@@ -127,9 +127,10 @@ static int parse_options(int argc, char **argv, struct info_options *options)
 
 static bool look(struct info *info, const struct info_options *options)
 {
-    bool ok = info_collect_fabric(info, options->clean);
+    /* Names first: then the removal of the last endpoint also removes the directory. */
+    bool ok = !options->clean || info_clean_names(info, info_add_name);
 
-    ok = (!options->clean || info_clean_names(info)) && ok;
+    ok = info_collect_fabric(info, options->clean) && ok;
     if (options->json) {
         info_print_json(info, options);
     } else {

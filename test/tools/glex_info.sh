@@ -174,37 +174,38 @@ if [ "$(id -u)" = 0 ]; then
     [ ! -e "$all_dir/glex-65534/foreign" ] || fail "--clean --all left another user's fabric"
 fi
 
-# Names of the libfabric provider: without a lock they are removed, whether the fabric has a directory or not.
-# What is locked, no regular file, or of another fabric stays.
+# Names of the libfabric provider: without a lock they are removed, and with the last one the directory.
+# What is locked or no regular file stays.
 names_dir=$work/shm
-mkdir -m 1777 "$names_dir"
-name=$names_dir/glex-name-$(id -u)
-for fabric in glex_info a-b; do
-    : > "$name-$fabric-dead"
-    ln -s /etc/passwd "$name-$fabric-link"
-    mkfifo "$name-$fabric-fifo"
-done
-: > "$name-a-b-living"
+mkdir -p "$names_dir/glex-$(id -u)/glex_info" "$names_dir/glex-$(id -u)/a-b"
+chmod -R go-w "$names_dir"
+name=$names_dir/glex-$(id -u)/a-b/name
+: > "$names_dir/glex-$(id -u)/glex_info/name.dead"
+: > "$name.dead"
+: > "$name.living"
+ln -s /etc/passwd "$name.link"
+mkfifo "$name.fifo"
 (
     flock 9
     exec sleep 300
-) 9< "$name-a-b-living" &
+) 9< "$name.living" &
 pid_name=$!
 # shellcheck disable=SC2034 # read by clean_up_owners
 holder_name=
 owners="$owners name"
-while flock -n "$name-a-b-living" true; do
+while flock -n "$name.living" true; do
     sleep 0.1
 done
+expect 0 env GLEX_SHM_DIR="$names_dir" "$glex_info" --json
+json '.other_files == []'
 expect 0 env GLEX_SHM_DIR="$names_dir" "$glex_info" --clean --json
-# shellcheck disable=SC2016 # jq's variable
-json --arg name "${name##*/}-glex_info-dead" '.removed == [] and .removed_names == [$name]'
+json '.removed == [] and .removed_names == ["name.dead"]'
+[ ! -e "$names_dir/glex-$(id -u)/glex_info" ] || fail "--clean left the directory of the last name"
 expect 0 env GLEX_SHM_DIR="$names_dir" "$glex_info" --clean
 says '^nothing to remove$'
 expect 0 env GLEX_SHM_DIR="$names_dir" "$glex_info" --clean --all
-says '^fabric a of user '
-says '^removed glex-name-[0-9]+-a-b-dead: the owner of this name is dead$'
-[ "$(find "$names_dir" | wc -l)" = 6 ] || fail "--clean removed the wrong names"
+says '^removed name.dead: the owner of this name is dead$'
+[ "$(find "$name".* | wc -l)" = 3 ] || fail "--clean removed the wrong names"
 kill "$pid_name"
 wait "$pid_name" || pid_name=
 expect 0 env GLEX_SHM_DIR="$names_dir" "$glex_info" --clean --all --json

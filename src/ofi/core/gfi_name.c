@@ -1,7 +1,7 @@
 /*
- * Names of endpoints: fi_glex://NAME. A name is a file in the directory of shared memory with the
- * endpoint's address. The endpoint keeps a lock on the file, so the name of a dead process is free. A name is
- * valid on one host, for one user and one GLEX_FABRIC.
+ * Names of endpoints: fi_glex://NAME. A name is a file name.NAME with the endpoint's address, in the directory
+ * of the fabric (src/glex/base/fabric.h). The endpoint keeps a lock on the file, so the name of a dead process
+ * is free. A name is valid on one host, for one user and one GLEX_FABRIC.
  */
 #include "gfi.h"
 
@@ -38,8 +38,24 @@ static void gfi_name_path(const char *name, char *path)
 {
     const char *dir = getenv("GLEX_SHM_DIR"), *fabric = getenv("GLEX_FABRIC");
 
-    snprintf(path, PATH_MAX, "%s/glex-name-%u-%s-%s", dir != NULL ? dir : "/dev/shm",
+    snprintf(path, PATH_MAX, "%s/glex-%u/%s/name.%s", dir != NULL ? dir : "/dev/shm",
              (unsigned)geteuid(), fabric != NULL ? fabric : "default", name);
+}
+
+/* Makes the directories of a name: a vendor's libglex does not make them. If this fails, opening the file fails
+ * for the same reason. */
+static void gfi_name_make_dirs(const char *path)
+{
+    char dir[PATH_MAX];
+    char *end;
+
+    snprintf(dir, sizeof(dir), "%s", path);
+    *strrchr(dir, '/') = '\0';
+    end = strrchr(dir, '/');
+    *end = '\0';
+    (void)mkdir(dir, 0700);
+    *end = '/';
+    (void)mkdir(dir, 0700);
 }
 
 /* Another user may have made a file with this path. @return a descriptor or -1, with errno */
@@ -104,6 +120,7 @@ int gfi_name_publish(const char *name, const struct gfi_addr *addr, int *fd_p)
     int fd;
 
     gfi_name_path(name, path);
+    gfi_name_make_dirs(path);
     fd = gfi_name_lock(path);
     if (fd == -FI_EALREADY) {
         GFI_INFO(FI_LOG_EP_CTRL, "another endpoint of this process has the name %s\n", name);
