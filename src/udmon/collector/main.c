@@ -155,6 +155,15 @@ static bool access_fits(const struct access_options *access, const char *prefix)
     return true;
 }
 
+/* `field`: 0 for user, then token, ca, cert, key, in the order of the options. */
+static void set_access(struct access_options *access, int field, const char *file)
+{
+    const char **const fields[] = {&access->user_file, &access->token_file, &access->ca_file,
+                                   &access->cert_file, &access->key_file};
+
+    *fields[field] = file;
+}
+
 /* Whether the options can be used together. `node`: of --node-secret, or NULL. */
 static bool arguments_fit(const struct collector *collector, const char *node)
 {
@@ -357,19 +366,11 @@ static int arguments(int argc, char **argv, struct collector *collector)
             collector->remote_options.queue_bytes = value;
             break;
         case OPTION_REMOTE_USER:
-            collector->remote_options.access.user_file = optarg;
-            break;
         case OPTION_REMOTE_TOKEN:
-            collector->remote_options.access.token_file = optarg;
-            break;
         case OPTION_REMOTE_CA:
-            collector->remote_options.access.ca_file = optarg;
-            break;
         case OPTION_REMOTE_CERT:
-            collector->remote_options.access.cert_file = optarg;
-            break;
         case OPTION_REMOTE_KEY:
-            collector->remote_options.access.key_file = optarg;
+            set_access(&collector->remote_options.access, option - OPTION_REMOTE_USER, optarg);
             break;
         case OPTION_QUERY_URL:
             collector->query_options.url = optarg;
@@ -378,19 +379,11 @@ static int arguments(int argc, char **argv, struct collector *collector)
             collector->query_options.match = optarg;
             break;
         case OPTION_QUERY_USER:
-            collector->query_options.access.user_file = optarg;
-            break;
         case OPTION_QUERY_TOKEN:
-            collector->query_options.access.token_file = optarg;
-            break;
         case OPTION_QUERY_CA:
-            collector->query_options.access.ca_file = optarg;
-            break;
         case OPTION_QUERY_CERT:
-            collector->query_options.access.cert_file = optarg;
-            break;
         case OPTION_QUERY_KEY:
-            collector->query_options.access.key_file = optarg;
+            set_access(&collector->query_options.access, option - OPTION_QUERY_USER, optarg);
             break;
         case OPTION_CHECK_NAMES:
             collector->options.check_names = 1;
