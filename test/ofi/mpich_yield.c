@@ -10,7 +10,7 @@
 #include <rdma/fi_eq.h>
 #include <sched.h>
 
-/* A process of MPICH uses one provider, so one copy of each table is enough */
+/* A process of MPICH opens one fabric, one domain and completion queues of one kind */
 static struct fi_ops_cq cq_ops;
 static struct fi_ops_domain domain_ops;
 static struct fi_ops_fabric fabric_ops;
@@ -56,7 +56,7 @@ static int open_domain(struct fid_fabric *fabric, struct fi_info *info, struct f
     return ret;
 }
 
-/* A provider such as ofi_rxm opens the fabric of another one in this call. That one stays as it is */
+/* Provider ofi_rxm calls fi_fabric() again for the provider below. The nested fabric is not changed. */
 int fi_fabric(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *context)
 {
     int (*open_fabric)(struct fi_fabric_attr *, struct fid_fabric **, void *) =

@@ -138,9 +138,9 @@ static ssize_t cma_call(const struct glex_peer *peer, enum glex_rdma_type type,
  *
  * A get reads the cookie together with the data. A put writes our cookie to the second word of the
  * peer's page, then the data. A child of fork() that continues an interrupted put lacks our page, so
- * the child puts nothing. Another process may have mapped the address of the peer's page. So a put
- * looks first: at the word of core/robust.h, or else by a call that reads the cookie. The process may
- * end after the look. Then only the page protects the memory of a process that gets the pid.
+ * the child puts nothing. Another process may have mapped the address of the peer's page. A put
+ * therefore first reads the word of core/robust.h. If the word is not held, the put reads the cookie by a
+ * separate call. The peer may end after this look. Then only the page protects the process that gets the pid.
  *
  * @param [out] moved_p  Bytes moved, at least 1, if DONE is returned.
  */

@@ -5,8 +5,8 @@
 #include <inttypes.h>
 #include <sys/stat.h>
 
-/* Opens the descriptor as a path (O_PATH). This has no effect on the file, so any file may stand
- * behind the number. */
+/* Opens the descriptor as a path (O_PATH), and then checks the file's name. The number may be the descriptor of
+ * any file or device. An open with O_PATH has no effect on the file. */
 static int memfile_open_path(uint32_t pid, uint32_t number, const char *name)
 {
     char path[64];

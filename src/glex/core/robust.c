@@ -184,9 +184,9 @@ static void GLEX_NOINLINE robust_map(const struct glex_endpoint *ep, struct glex
  * Memory order of a load after a copy. If the copy was from another address space, the kernel removed
  * the thread id before the new address space belonged to the pid: exec() then takes the lock of the
  * task (task_lock()), and a new process gets the pid under the lock of the pids. The system call of
- * the copy took these locks later, when it looked up the pid and its address space. So this load, which
- * follows the copy, finds that the thread id is removed. The compiler cannot move the load before the
- * call. acquire: the use of the copied data comes after the load.
+ * the copy took these locks later, when it looked up the pid and its address space. This load follows the
+ * system call, so the load returns the changed word. The compiler cannot move the load before the call. acquire: the
+ * use of the copied data comes after the load.
  */
 bool glex_robust_is_held(const struct glex_endpoint *ep, struct glex_peer *peer)
 {

@@ -14,9 +14,9 @@
  * - No thread id: nothing. The holder may have ended while other threads of the process run. The peer
  *   asks the kernel.
  *
- * So the word must be read *after* a copy from the owner's memory: then all of the copy was from this
- * memory. Read before a copy, the word says nothing about the copy, because the owner may end before
- * the system call. The word does not say that no thread of the process stores any more. Only the
+ * A peer therefore reads the word *after* a copy. If the word has a thread id then, all copied bytes are from
+ * the owner's memory. A look before a copy proves nothing, because the owner may end between the look and the
+ * system call. The word does not say that no thread of the process stores any more. Only the
  * lock of the segment says that: shm/segment.h.
  *
  * The word does not replace the lock as proof of life. If the kernel kills a process for lack of

@@ -504,7 +504,7 @@ static void sort_by_rank(struct engine *engine)
     qsort(engine->by_rank, engine->graph->count, sizeof(int), highest_first);
 }
 
-/* ---- whether all are reached, and switches below all others ---- */
+/* ---- targets without a legal way, and the placing of switches below all others ---- */
 
 enum target_kind { TO_HOST, TO_SWITCH, TO_CLUSTER, TARGET_KINDS };
 
@@ -560,9 +560,9 @@ static int list_cut_off(struct engine *engine, const struct mcsm_target *target,
 }
 
 /* Places a switch below all others. The switch reaches the others by ways up, and packets between other
- * switches do not pass it. Of the switches below, those that were higher are lower. Returns false for
- * a switch with hosts, for a switch that is below already, and for a border switch whose packets must
- * not go up: from below, they would close the other borders. */
+ * switches do not pass it. The order of the placed switches is reversed. Returns false if the switch has hosts,
+ * is placed already, or is a border switch whose packets must not go up. Packets that go up would close the
+ * other borders. */
 static bool place_below(struct engine *engine, int at, int keep)
 {
     struct mcsm_graph *graph = engine->graph;

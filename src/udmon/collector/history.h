@@ -135,8 +135,8 @@ int history_read(sqlite3 *db, const struct series *series, int64_t key, int leve
                  int64_t until_ms, struct budget *budget, struct history_points *points);
 
 /**
- * The end of the oldest chunk. After this time, the history of all series is complete: chunks are
- * deleted in the order in which they were written. INT64_MAX: there is no chunk.
+ * The end of the oldest chunk, or INT64_MAX without chunks. Chunks are deleted in the order in which they
+ * were written, so the history of all series is complete after this time.
  */
 int64_t history_oldest(sqlite3 *db);
 /** When a level of a series begins, or INT64_MAX. */
